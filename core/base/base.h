@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The floor of the core: memory for small objects, threads, locks, and hashing. Knows no tensor.
+ *
+ * All memory of libtenon that is not tensor data comes through tni_alloc, so that the stress build can fail
+ * the n-th allocation inside a chosen call. Objects of the hot path (tensors, nodes) come as blocks from
+ * freelists of the calling thread; a block may be freed by any thread and then joins that thread's list.
+ */
+#ifndef TENON_CORE_BASE_H
+#define TENON_CORE_BASE_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <tenon/error.h>
+#include <tenon/kit/status.h>
+#include <tenon/plugin.h>
+
+#define TNI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Our own mistakes only; vanishes in release builds. Never on input. */
+#ifdef NDEBUG
+#define TNI_ASSERT(cond) ((void)0)
+#else
+#include <assert.h>
+#define TNI_ASSERT(cond) assert(cond)
+#endif
+
+/* ------------------------------------------------------------------ words */
+
+/* tn_fail, tn_wrap and tn_log with a va_list. */
+tn_status tni_vfail(tn_status code, const char *format, va_list args) TN_PRINTF(2, 0);
+tn_status tni_vwrap(tn_status code, const char *format, va_list args) TN_PRINTF(2, 0);
+void tni_vlog(int32_t level, const char *format, va_list args) TN_PRINTF(2, 0);
+/* Is anybody listening at this level? */
+bool tni_log_wanted(int32_t level);
+/* Moves this thread's words out (owned, may be NULL) and back in (consumed): for code that runs while a failure
+ * travels, and for words that cross from a worker to the caller. */
+char *tni_error_take(void);
+void tni_error_give(char *words);
+
+/* ------------------------------------------------------------------ memory */
+
+/* NULL when out of memory (the caller makes the status: tni_oom). tni_free(NULL) is allowed. */
+void *tni_alloc(size_t size_bytes);
+void *tni_alloc_zero(size_t size_bytes);
+void *tni_realloc(void *p, size_t size_bytes);
+void tni_free(void *p);
+char *tni_strdup(const char *s);
+/* Sets "out of memory: N bytes for WHAT" and returns TN_ERR_OUT_OF_MEMORY. */
+tn_status tni_oom(size_t size_bytes, const char *what) TN_COLD;
+
+/* Blocks: 64-byte aligned, sizes by class. */
+enum { TNI_BLOCK_CLASSES = 8, TNI_BLOCK_MAX = 1024 };
+extern const uint16_t tni_block_bytes[TNI_BLOCK_CLASSES];
+/* Smallest class that holds size_bytes; size_bytes <= TNI_BLOCK_MAX. */
+unsigned tni_block_class(size_t size_bytes);
+void *tni_block_alloc(unsigned block_class); /* NULL when out of memory; contents undefined */
+void tni_block_free(void *block, unsigned block_class);
+/* Gives the thread's free blocks back to the C library (thread exit, shutdown, tests). */
+void tni_block_trim(void);
+
+/* Fault injection for the stress build (compiled to nothing elsewhere): the n-th tni_alloc or
+ * tni_block_alloc of this thread from now fails once; 0 = off. Returns how many ran since the last call. */
+uint64_t tni_fail_after(uint64_t n);
+/* True once if an allocation shall fail now; backends' alloc goes through it as well. */
+bool tni_should_fail(void);
+
+/* ------------------------------------------------------------------ threads */
+
+/* Zero bytes are an initialised lock and condition on the platforms we have (thread_posix.c asserts the size). */
+typedef struct tni_mutex {
+  union {
+    uint64_t align;
+    unsigned char bytes[64];
+  } u;
+} tni_mutex;
+typedef struct tni_cond {
+  union {
+    uint64_t align;
+    unsigned char bytes[64];
+  } u;
+} tni_cond;
+#define TNI_MUTEX_INIT {{0}}
+#define TNI_COND_INIT {{0}}
+typedef struct tni_worker tni_worker; /* a running thread */
+void tni_mutex_init(tni_mutex *m);
+void tni_mutex_deinit(tni_mutex *m);
+void tni_mutex_lock(tni_mutex *m);
+void tni_mutex_unlock(tni_mutex *m);
+void tni_cond_init(tni_cond *c);
+void tni_cond_deinit(tni_cond *c);
+void tni_cond_wait(tni_cond *c, tni_mutex *m);
+void tni_cond_signal(tni_cond *c);
+void tni_cond_broadcast(tni_cond *c);
+/* Runs fn once per process, other threads wait. */
+typedef struct tni_once {
+  _Atomic int state;
+  tni_mutex mutex;
+} tni_once;
+#define TNI_ONCE_INIT {0, TNI_MUTEX_INIT}
+void tni_once_run(tni_once *once, void (*fn)(void));
+tn_status tni_worker_start(void (*fn)(void *ctx), void *ctx, const char *name, tni_worker **out_worker);
+void tni_worker_join(tni_worker *worker); /* waits and frees */
+/* CPUs in this process's affinity mask and cgroup quota, at least 1. */
+int32_t tni_cpu_count(void);
+
+/* The pthread pool behind host->parallel_for. See core/base/parallel.c. */
+tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx);
+tn_status tni_parallel_set_threads(int32_t n);
+int32_t tni_parallel_threads(void);
+void tni_parallel_stop(void); /* joins the workers; the next region starts them again */
+
+/* ------------------------------------------------------------------ string map */
+
+/* Open addressing, keys are NUL-terminated strings that the caller keeps alive. Not thread-safe. */
+typedef struct tni_map {
+  struct tni_map_entry *entries;
+  size_t capacity;
+  size_t count;
+} tni_map;
+void tni_map_deinit(tni_map *map);
+tn_status tni_map_put(tni_map *map, const char *key, void *value); /* replaces */
+void *tni_map_get(const tni_map *map, const char *key);              /* NULL if absent */
+
+/* ------------------------------------------------------------------ growing arrays */
+
+/* Makes room for one more element of `size` bytes behind *count in *items (capacity in *capacity). */
+tn_status tni_grow(void *items, size_t *capacity, size_t count, size_t size);
+
+#endif

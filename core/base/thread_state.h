@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All per-thread state is one struct. Everything a worker must inherit is copied by tni_thread_snapshot; the
+ * rest (freelists, error words, scopes) belongs to its thread alone.
+ *
+ * initial-exec TLS: libtenon is a start-up library for its users; the struct stays under 512 bytes.
+ */
+#ifndef TENON_CORE_THREAD_STATE_H
+#define TENON_CORE_THREAD_STATE_H
+
+#include "core/base/base.h"
+
+/* The part that travels to workers. */
+typedef struct tni_thread_modes {
+  uint64_t include;        /* key bits added to every call */
+  uint64_t exclude;        /* key bits taken from every call */
+  tn_device default_device;
+  tn_dtype default_dtype;
+  bool grad_enabled;
+  bool inference;          /* also puts the autograd bit into exclude */
+  bool deterministic;
+  int32_t forward_level;   /* reserved for forward-mode gradients; 0 = none */
+  int32_t reserved;
+  struct tni_transform *transforms; /* reserved: stack of pushed modes and transforms (DESIGN 4) */
+  void *autocast;          /* reserved */
+  void *saved_hooks;       /* reserved: pack and unpack hooks */
+  void *profiler;          /* reserved */
+  void **layer_states;     /* reserved: one slot per layer bit */
+} tni_thread_modes;
+
+typedef struct tni_thread {
+  tni_thread_modes modes;
+  struct tn_scope *scope;
+  struct tni_error *error;     /* this thread's words; allocated at its first failure */
+  struct tni_graph_task *task; /* the backward run that this thread works for, or NULL */
+  int32_t backward_depth;      /* nested backward calls on this thread */
+  int32_t parallel_worker;     /* inside parallel_for: own worker number + 1, else 0 */
+  uint64_t sequence_nr;        /* next autograd node */
+  uint64_t fail_after, fail_count; /* stress build */
+  bool armed;                  /* the thread-exit destructor is set */
+  struct {
+    void *head;
+    uint32_t count;
+    uint32_t reserved;
+  } blocks[TNI_BLOCK_CLASSES];
+} tni_thread;
+
+_Static_assert(sizeof(tni_thread) <= 512, "thread state must stay under 512 bytes of TLS");
+
+extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) _Thread_local tni_thread tni_tls;
+
+/* Makes sure that the thread's freelists and words are freed when it ends. Idempotent; cheap when armed. */
+void tni_thread_arm(void);
+void tni_error_release(struct tni_error *error); /* core/base/status.c */
+
+/* Copies and installs what travels. */
+void tni_thread_snapshot(tni_thread_modes *out_modes);
+void tni_thread_install(const tni_thread_modes *modes);
+
+/* The hot halves of tni_block_alloc and tni_block_free. tni_freelist_most is 0 where lists are off. */
+extern const uint32_t tni_freelist_most;
+void *tni_block_alloc_slow(unsigned block_class);
+void tni_block_free_slow(void *block, unsigned block_class);
+static inline void *tni_block_pop(unsigned block_class) {
+  void *block = tni_tls.blocks[block_class].head;
+  if (TNI_UNLIKELY(!block)) return tni_block_alloc_slow(block_class);
+  memcpy(&tni_tls.blocks[block_class].head, block, sizeof(void *));
+  tni_tls.blocks[block_class].count--;
+  return block;
+}
+static inline void tni_block_push(void *block, unsigned block_class) {
+  if (TNI_UNLIKELY(tni_tls.blocks[block_class].count >= tni_freelist_most)) {
+    tni_block_free_slow(block, block_class);
+    return;
+  }
+  memcpy(block, &tni_tls.blocks[block_class].head, sizeof(void *));
+  if (TNI_UNLIKELY(!tni_tls.armed)) tni_thread_arm();
+  tni_tls.blocks[block_class].head = block;
+  tni_tls.blocks[block_class].count++;
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a call runs: operator records, rows and cells, the provider chain, the structured step. For neighbours;
+ * docs/life-of-a-call.md follows one call through these.
+ *
+ * Note [Rows are immutable]
+ * op->row points to a row behind one acquire load. A row is never changed after it is published: a new kernel,
+ * layer or backend makes a new row. Old rows stay until shutdown, because a call may still be reading one.
+ * Every backend bit of a row has a cell: providers, body, or the stub that answers "missing kernel". Cells of
+ * backends are built at their first call (tni_cell_build), when the providers that a row lists are opened.
+ */
+#ifndef TENON_CORE_DISPATCH_H
+#define TENON_CORE_DISPATCH_H
+
+#include "core/tensor/tensor.h"
+#include "registry/schema.h"
+
+typedef struct tni_plugin tni_plugin; /* core/load/plugin.h */
+
+/* One registered kernel: who gave it, and what it claims. Immutable once registered; lives until exit. */
+typedef struct tni_kernel {
+  tn_kernel_fn fn;
+  void *user;
+  tn_dtype_mask dtypes;
+  uint32_t max_rank;
+  uint32_t flags;
+  int32_t priority;
+  uint32_t root_order;  /* of the plugin's search root */
+  uint32_t max_args;    /* arguments its schema has: calls with later ones at default only */
+  const char *plugin;   /* name */
+  const char *file;
+  uint32_t line;
+  uint8_t bit;          /* key */
+  struct tni_kernel *next; /* in its operator's list, unordered */
+} tni_kernel;
+
+/* What runs for one (operator, key). */
+typedef struct tni_cell {
+  tn_kernel_fn fn;            /* entry: structured step, body, autograd, layer kernel, stub */
+  void *user;
+  const tni_kernel *const *chain; /* providers, best first; n_chain of them */
+  uint32_t n_chain;
+  uint8_t bit;
+  bool body_last;             /* a body stands behind the chain */
+} tni_cell;
+
+typedef struct tni_row {
+  uint64_t mask; /* layers that this operator meets | all backend bits */
+  struct tni_row *older;
+  const tni_cell *cells[64]; /* by bit; no NULL under mask */
+} tni_row;
+
+struct tn_op {
+  _Atomic(const tni_row *) row; /* first: the hot load */
+  const char *name;         /* "mul.Tensor" */
+  const char *schema_text;
+  uint32_t flags;           /* TN_OP_... */
+  uint8_t form;             /* TN_FORM_... */
+  uint8_t promote;          /* TN_PROMOTE_... */
+  uint8_t n_args;
+  uint8_t n_outs;           /* results in schema; 0 for in-place and out forms and `()` */
+  uint64_t tensor_args;     /* bit i: argument i is Tensor or Tensor? */
+  uint64_t list_args;       /* bit i: argument i is Tensor[] or Tensor?[] */
+  uint64_t write_args;      /* bit i: (x!) */
+  uint8_t n_write_lists;    /* write arguments that are lists */
+  uint8_t device_arg;       /* position of a Device argument, 255 = none */
+  bool list_result;         /* the only result is Tensor[] */
+  tn_meta_fn meta;
+  tn_kernel_fn body;
+  const tn_grad_def *grad;
+  int64_t (*rng)(const tn_value *args, int64_t numel);
+  const tni_schema *schema;
+  const tn_op *functional;  /* whose kernels and meta rule serve this form; itself for functional entries */
+  const tn_operator_def *def;
+  tni_kernel *kernels;      /* functional and own-entry operators only; guarded by the registry lock */
+  uint32_t index;           /* position in the table */
+};
+
+/* ------------------------------------------------------------------ calling */
+
+/* Calls op from the top. args: n_args values with defaults filled. out: n_outs values. */
+tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out);
+/* The same where the caller has the key set at hand (typed calls). keys: OR of the tensor arguments' keys. */
+tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out);
+/* Continues below bit `call->cell->bit`, which is excluded for everything called from below. */
+tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out);
+/* Runs the cell that stands at the highest bit of keys & below; no exclusion is changed. For the autograd
+ * cell when nothing needs grad. */
+tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out);
+/* OR of the keys of all tensor arguments. */
+uint64_t tni_keys_of(const tn_op *op, const tn_value *args);
+
+/* Cell entries. */
+tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out); /* meta, allocate, kernel */
+tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
+tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */
+tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) TN_COLD;
+tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out); /* first call of a cell */
+tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out); /* core/autograd/record.c */
+
+/* ------------------------------------------------------------------ the operator table */
+
+/* Adds an operator (transaction or start). def and its strings must live until exit. Registry lock held. */
+tn_status tni_op_add(const tn_operator_def *def, const char *plugin, tn_op **out_op);
+void tni_op_remove(tn_op *op); /* roll back of tni_op_add; nothing may have called it */
+tn_op *tni_op_find(const char *name); /* NULL if there is none */
+size_t tni_op_count(void);
+tn_op *tni_op_at(size_t i);
+/* Adds or takes back a kernel, and resets the op's cell for its key to tni_cell_build. Registry lock held. */
+tn_status tni_op_add_kernel(tn_op *op, tni_kernel *kernel);
+void tni_op_remove_kernel(tn_op *op, tni_kernel *kernel);
+/* Order of providers (DESIGN 4). */
+bool tni_kernel_before(const tni_kernel *a, const tni_kernel *b);
+/* Why a kernel would be passed over for this compute dtype and rank: NULL if it would not. Static words or in
+ * buffer. */
+const char *tni_kernel_refuses(const tni_kernel *kernel, tn_dtype dtype, uint32_t ndim, bool deterministic);
+void tni_registry_lock(void);
+void tni_registry_unlock(void);
+/* Builds the table from the generated defs. */
+tn_status tni_ops_init(void);
+extern const tn_operator_def *const tni_builtin_ops[]; /* generated; NULL-terminated; index = TNI_OP_... */
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins, devices and operators as an application lists them. Nothing here opens a plugin except
+ * tn_devices_open_all and tn_device_open (tenon/tensor.h).
+ */
+#ifndef TENON_LOAD_H
+#define TENON_LOAD_H
+
+#include <tenon/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads the manifests of every search root. Called by the first API function that needs it; calling it early
+ * only moves the cost. A bad plugin never makes it fail. Thread-safe, idempotent. */
+TN_EXPORT tn_status tn_init(void);
+/* Stops workers, drains devices, calls layers' then backends' shutdown. Later calls answer TN_ERR_STATE. */
+TN_EXPORT void tn_shutdown(void);
+TN_EXPORT const char *tn_version(void); /* "0.1.0" */
+
+typedef enum tn_plugin_state {
+  TN_PLUGIN_FOUND = 0,    /* seen, manifest not judged yet */
+  TN_PLUGIN_REJECTED = 1, /* never opened: the reason says what is wrong with the file */
+  TN_PLUGIN_LOADABLE = 2, /* manifest is good; not opened yet */
+  TN_PLUGIN_NO_HARDWARE = 3,
+  TN_PLUGIN_READY = 4,
+  TN_PLUGIN_FAILED = 5, /* opening or init failed: the reason has the loader's words */
+  TN_PLUGIN_QUARANTINED = 6
+} tn_plugin_state;
+TN_EXPORT const char *tn_plugin_state_name(tn_plugin_state state); /* "no hardware" */
+
+/* All strings are borrowed for the life of the process. */
+typedef struct tn_plugin_report {
+  const char *name; /* file name if the manifest could not be read */
+  const char *version;
+  const char *path;
+  tn_plugin_state state;
+  const char *reason; /* "" if there is nothing to say */
+} tn_plugin_report;
+TN_EXPORT size_t tn_plugin_count(void);
+TN_EXPORT tn_status tn_plugin_get(size_t i, tn_plugin_report *out_report);
+
+typedef struct tn_device_report {
+  char name[64]; /* "cpu", "acme:1" */
+  const char *plugin;
+  tn_plugin_state state;
+  const char *reason;
+  const char *description; /* "" until opened */
+  const char *locality;    /* NULL: unknown */
+  bool has_memory;         /* false until opened */
+  uint64_t memory_total_bytes;
+  uint64_t memory_free_bytes;
+} tn_device_report;
+TN_EXPORT size_t tn_device_count(void); /* one per device of opened backends, one per unopened backend */
+TN_EXPORT tn_status tn_device_get(size_t i, tn_device_report *out_report);
+/* Opens every loadable backend; failures are recorded in the reports only. */
+TN_EXPORT void tn_devices_open_all(void);
+
+typedef struct tn_op_report {
+  const char *name;
+  const char *schema;
+  const char *doc;
+  bool differentiable;
+  const char *const *providers; /* "cpu", ...: plugins whose manifests list a kernel; n_providers entries */
+  size_t n_providers;
+} tn_op_report;
+TN_EXPORT size_t tn_op_count(void);
+TN_EXPORT tn_status tn_op_get(size_t i, tn_op_report *out_report);
+/* Who would run operator op on a device for a dtype, who lost, and why: calls line(ctx, words) per line. */
+TN_EXPORT tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,
+                              void (*line)(void *ctx, const char *words), void *ctx_line);
+
+/* The boxed door for frontends: finds an operator by name and calls it from the top. args: one value per
+ * schema argument (kind NONE where a default shall apply), n_args may be shorter than the schema. out: one
+ * value per result, owned by the caller on success. */
+TN_EXPORT tn_status tn_op_find(const char *name, const tn_op **out_op);
+TN_EXPORT tn_status tn_op_call(const tn_op *op, const tn_value *args, size_t n_args, tn_value *out, size_t n_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The application API, whole: include this one.
+ */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <tenon/autograd.h>
+#include <tenon/error.h>
+#include <tenon/load.h>
+#include <tenon/ops.h>
+#include <tenon/scoped.h>
+#include <tenon/tensor.h>
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensor object, its storage and its version cell.
+ *
+ * Note [One block, two counts]
+ * A tensor is one block: the view that kernels get, the bookkeeping, an embedded storage record, an embedded
+ * version cell, and behind them small data (on backends that declare TN_BACKEND_INLINE_MEMORY).
+ *   refs  counts handles: users' handles, views (a view holds its parent), saved variables, grad fields.
+ *   keep  counts reasons to keep the block's storage and version cell: 1 as long as refs > 0, and one for
+ *         each tensor that uses this block's storage without being a view (detach(), saved results).
+ * When refs falls to 0 the history goes (autograd slot, parent); when keep falls to 0 the memory goes.
+ * So x.detach() keeps x's memory but not x's graph, and a node can save its own result without a cycle.
+ * Whoever finds a count of 1 by an acquire load is the sole owner and needs no read-modify-write.
+ *
+ * Note [Who owns a view's memory]
+ * A view borrows storage and version from its parent, which it holds strongly; it has no counts of its own on
+ * them. A tensor whose storage is replaced (set_, resize_, .data =) while views of it may exist keeps the old
+ * owner on `retired` until it dies itself.
+ */
+#ifndef TENON_CORE_TENSOR_H
+#define TENON_CORE_TENSOR_H
+
+#include <tenon/operator.h>
+#include <tenon/plugin_backend.h>
+#include <tenon/tensor.h>
+
+#include "core/base/base.h"
+#include "core/base/thread_state.h"
+
+/* ------------------------------------------------------------------ keys */
+
+/* Note [Key order]
+ * Bits 0-23 are backends, 24-63 layers; the highest bit of a call runs first. Back and Front serve the
+ * transform stack and are included only while it is not empty. Anchors stand with gaps, so that layer plugins
+ * find a free bit above or below them; bits never move once a tensor exists. */
+enum {
+  TNI_BIT_BACK = 24,
+  TNI_BIT_AUTOGRAD = 36,
+  TNI_BIT_TRACE = 44,    /* anchor, no core cell */
+  TNI_BIT_AUTOCAST = 52, /* anchor, no core cell */
+  TNI_BIT_FRONT = 63
+};
+#define TNI_KEY(bit) ((uint64_t)1 << (bit))
+#define TNI_KEY_AUTOGRAD TNI_KEY(TNI_BIT_AUTOGRAD)
+#define TNI_KEYS_BACKENDS (TNI_KEY(TN_BACKEND_LIMIT) - 1)
+
+/* ------------------------------------------------------------------ storage, version */
+
+enum {
+  TNI_STORAGE_NONE = 0,      /* meta tensors, zero bytes */
+  TNI_STORAGE_INLINE = 1,    /* behind the tensor in its own block */
+  TNI_STORAGE_ALLOCATED = 2, /* from the backend's alloc */
+  TNI_STORAGE_FOREIGN = 3    /* from_memory: deleter */
+};
+
+/* Base and size never change once set (DESIGN 6). */
+typedef struct tni_storage {
+  uint64_t mem;
+  void *address;
+  uint64_t size_bytes;
+  void (*deleter)(void *ctx); /* FOREIGN, may be NULL */
+  void *ctx;                  /* FOREIGN: deleter's; ALLOCATED: the backend (tni_backend *) */
+  uint8_t kind;
+  uint8_t backend;
+  int16_t device_index;
+  uint32_t flags; /* TN_VIEW_READ_ONLY */
+} tni_storage;
+
+/* Shared by a base, its views, detach() and unpacked saved tensors. */
+typedef struct tni_version {
+  _Atomic uint32_t value;
+  uint32_t reserved;
+} tni_version;
+
+/* ------------------------------------------------------------------ tensor */
+
+/* tn_tensor.creation: how a view came to be; in-place writes on some are refused (E13-E15). */
+enum {
+  TNI_CREATION_DEFAULT = 0,
+  TNI_CREATION_NO_GRAD = 1,
+  TNI_CREATION_INFERENCE = 2,
+  TNI_CREATION_MULTI_OUTPUT = 3,
+  TNI_CREATION_CUSTOM = 4
+};
+
+enum { TNI_INLINE_RANK = 6 };
+
+typedef struct tni_autograd tni_autograd; /* core/autograd/autograd.h */
+
+/* The record of the view operator that made a tensor: enough to call it again on another base. The values are
+ * a private copy; args[0] is the place of the parent. Lives in the view's own block or in a tni_alloc. */
+typedef struct tni_replay {
+  const tn_op *op;
+  uint32_t n_args;
+  uint32_t out_index; /* which output of a multi-output view operator */
+  bool allocated;     /* from tni_alloc: freed with the tensor */
+  tn_value args[];
+} tni_replay;
+
+struct tn_tensor {
+  tn_view view; /* first: a handle is readable as a view */
+  uint64_t keys;
+  _Atomic uint32_t refs;
+  _Atomic uint32_t keep;
+  tni_version *version;   /* NULL: inference tensor */
+  tni_autograd *autograd; /* NULL: no gradient, no history */
+  tn_tensor *parent;      /* view: what it was made from (strong); else NULL */
+  tn_tensor *base;        /* view: the root of the parent chain (borrowed through it); else NULL */
+  tn_tensor *owner;       /* not NULL: storage lies in that block (counts in its keep) */
+  tn_tensor *version_owner; /* not NULL: version lies in that block (counts in its keep) */
+  tni_replay *replay;     /* view: how it was made */
+  struct tni_retired *retired; /* old owners, see Note [Who owns a view's memory] */
+  tni_autograd *forward;  /* reserved: forward-mode tangent */
+  void *wrapper;          /* reserved: transform value {inner, level, batch dim} */
+  void *frontend;         /* reserved: the frontend's object for this tensor */
+  int32_t level;          /* reserved: wrapper level, 0 = plain */
+  uint8_t block_class;    /* TNI_BLOCK_CLASSES: from tni_alloc, not a freelist */
+  uint8_t creation;       /* TNI_CREATION_... */
+  uint8_t dims_allocated; /* sizes and strides are in a tni_alloc (rank > TNI_INLINE_RANK) */
+  uint8_t reserved;
+  tn_dim dims[2 * TNI_INLINE_RANK]; /* sizes, then strides at dims + TNI_INLINE_RANK */
+  tni_storage own_storage;
+  tni_version own_version;
+};
+
+/* Where inline data begins, and the most bytes that go there. */
+enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_BYTES = 64 };
+
+static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
+static inline void tni_retain(tn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+/* Bumps the version of a tensor that is about to be or was written. */
+static inline void tni_version_bump(tn_tensor *t) {
+  if (t->version) atomic_fetch_add_explicit(&t->version->value, 1, memory_order_relaxed);
+}
+static inline uint32_t tni_version_get(const tn_tensor *t) {
+  return t->version ? atomic_load_explicit(&t->version->value, memory_order_relaxed) : 0;
+}
+
+/* A fresh tensor of backend memory. strides NULL: row-major. Uninitialised data; not inference unless the
+ * thread is. */
+tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                         tn_device device, tn_tensor **out_tensor);
+/* Same memory, other geometry; offset in elements from src's first element. Not a tracked view: shares memory
+ * (keep) and, if share_version, the version cell; no history, no parent. */
+tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                           tn_dim offset, bool share_version, tn_tensor **out_tensor);
+/* A tracked view: holds src, records replay (copied) and the thread's creation mark. Sets the autograd bit if
+ * the view may have history. n_args and args are the view operator's. */
+tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
+                          uint32_t n_args, uint32_t out_index, tn_tensor **out_tensor);
+/* Takes other's storage and geometry in place (resize_, set_, .data =); t keeps identity and version. */
+tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other);
+
+/* Row-major strides of sizes. */
+void tni_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out_strides);
+/* Recomputes numel and the contiguous and dense flags from sizes and strides. */
+void tni_view_finish(tn_view *view);
+
+/* ------------------------------------------------------------------ backends */
+
+/* One opened backend. Filled by the loader (or the core, for meta); read-only once published. */
+typedef struct tni_backend {
+  uint8_t id;
+  int32_t n_devices;
+  struct tn_generator **generators; /* one per device */
+  const struct tn_backend_def *def; /* full-size private copy */
+  const char *name;
+} tni_backend;
+
+/* The opened backend with this id, or NULL. */
+extern _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
+static inline const tni_backend *tni_backend_get(uint8_t id) {
+  return id < TN_BACKEND_LIMIT ? atomic_load_explicit(&tni_backends[id], memory_order_acquire) : NULL;
+}
+
+#endif

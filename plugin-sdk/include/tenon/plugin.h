@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The contract between a plugin and its host: one exported symbol, negotiation in both directions, the
+ * host's table of services, and the registration of kernels.
+ *
+ * A plugin links nothing of the core. It exports `tenon_plugin_query` (TN_PLUGIN in tenon/kit/plugin.h writes
+ * it), carries an ELF note that says what it offers (tenon/kit/manifest.h), and is called in this order:
+ * query (pure, may be called often) -> init (once, with the host's table and a registration to fill) ->
+ * kernels and interface rows (from any thread) -> shutdown (once, never after process exit began).
+ *
+ * Cold structs begin with struct_size; the side that reads one copies min(size, its own) bytes into a zeroed
+ * local, so a zero in a field that the other side does not know means "the old behaviour". tn_call is hot:
+ * frozen, no size, by pointer only. Words used below: borrowed, owned, consumed, shared (docs/style.md).
+ */
+#ifndef TENON_PLUGIN_H
+#define TENON_PLUGIN_H
+
+#include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_host tn_host;
+typedef struct tn_call tn_call;
+typedef struct tn_registration tn_registration; /* opaque: one init's open transaction */
+struct tn_backend_def;                           /* tenon/plugin_backend.h */
+struct tn_layer_def;                             /* tenon/plugin_layer.h */
+struct tn_operator_def;                          /* tenon/operator.h */
+
+/* ------------------------------------------------------------------ a call */
+
+/* tn_call.flags */
+enum {
+  TN_CALL_DETERMINISTIC = 1u << 0, /* the thread asked for bit-repeatable results */
+  TN_CALL_IN_PLACE = 1u << 1       /* out[0] is an argument: same memory, exactly overlapping */
+};
+
+/* The one calling convention: for kernels, layers, bodies, fallbacks and frontends.
+ * args: one value per schema argument, defaults filled; borrowed for the call.
+ * out: one value per schema result.
+ *   - backend kernels: out[i].u.v is a view of memory that the core already allocated (kind NONE: the result
+ *     is marked absent by the meta rule; data-dependent results are NONE until new_output).
+ *   - layers and bodies: on success the callee stores tensors whose one count the caller then owns.
+ * On failure nothing in out is owned by the caller. */
+typedef tn_status (*tn_kernel_fn)(tn_call *call, const tn_value *args, tn_value *out);
+
+/* What surrounds one kernel call. 104 bytes, frozen. Valid until the kernel returns. */
+struct tn_call {
+  const tn_host *host;  /* the host's own table; plugins use their kit's copy for newer rows */
+  const void *cell;     /* opaque: the table cell that is running */
+  const tn_op *op;      /* the operator as called (`add_.Tensor` in an in-place call) */
+  void *user;           /* the pointer given when this kernel was registered */
+  void *stream;         /* the backend's current stream, or NULL */
+  uint64_t rng_seed;    /* for operators with an rng: entry: Philox key */
+  uint64_t rng_offset;  /* first counter of this call; element i draws from rng_offset + f(i) */
+  tn_device device;     /* of the outputs */
+  uint32_t flags;       /* TN_CALL_... */
+  uint64_t keys;        /* opaque: the key set of this call */
+  void *core;           /* opaque */
+  uint64_t reserved[3]; /* zero */
+};
+
+/* ------------------------------------------------------------------ registration */
+
+/* tn_kernel_def.flags */
+enum {
+  TN_KERNEL_NONDETERMINISTIC = 1u << 0, /* passed over in deterministic mode */
+  TN_KERNEL_CONTIGUOUS = 1u << 1, /* wants contiguous inputs and outputs; the core makes temporaries */
+  TN_KERNEL_LAYER_FALLBACK = 1u << 2 /* layers: serves every operator that has no kernel of this layer */
+};
+
+/* One kernel of one operator under one key. Strings and the struct are borrowed for the call. */
+typedef struct tn_kernel_def {
+  uint32_t struct_size;
+  int32_t priority;    /* higher runs first; the chain's order is in docs/providers.md */
+  const char *op;      /* functional name: "add.Tensor" serves add, add_ and add.out; or "fill_.Scalar" */
+  const char *key;     /* device name ("cpu") or layer name */
+  const char *schema;  /* the schema text that the kernel was built with; NULL: whatever the host has */
+  tn_kernel_fn fn;
+  void *user;          /* handed back in tn_call.user; shared for the life of the process */
+  tn_dtype_mask dtypes; /* of the compute dtype (meta rule); 0 = all. Never called outside */
+  uint32_t max_rank;   /* 0 = TN_MAX_RANK */
+  uint32_t flags;      /* TN_KERNEL_... */
+  const char *file;    /* where it was registered, for `tenon why`; may be NULL */
+  uint32_t line;
+  uint32_t reserved;
+} tn_kernel_def;
+
+/* ------------------------------------------------------------------ the host's services */
+
+/* A chunk [begin, end) of a parallel region. worker is 0..num_threads-1, unique among the running chunks.
+ * It may not dispatch, allocate from the core or wait; nested regions run inline; the first error wins. */
+typedef tn_status (*tn_parallel_fn)(int64_t begin, int64_t end, int32_t worker, void *ctx);
+
+/* One block of device memory. address is NULL where the device has none that the host can name. */
+typedef struct tn_memory {
+  uint64_t mem;
+  void *address;
+  uint64_t size_bytes;
+} tn_memory;
+
+enum { TN_LOG_ERROR = 1, TN_LOG_WARN = 2, TN_LOG_INFO = 3, TN_LOG_DEBUG = 4 };
+
+/* Rows are only ever appended, under the minor that added them. The kit's copy has no NULL row: a row that an
+ * older host lacks answers TN_ERR_UNSUPPORTED and says which host is needed.
+ * Threads: every row may be called from any thread unless it says otherwise. */
+struct tn_host {
+  uint32_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint32_t reserved;
+  const char *version; /* "0.1.0"; static */
+
+  /* --- words (minor 0) --- */
+  /* Sets the thread's error words (printf form) and returns code, for `return host->fail(...)`. */
+  tn_status (*fail)(tn_status code, const char *format, ...) TN_PRINTF(2, 3);
+  /* Puts words in front of the thread's error ("in add.Tensor: ...") and returns code. */
+  tn_status (*wrap)(tn_status code, const char *format, ...) TN_PRINTF(2, 3);
+  /* The thread's error words, "" if none; borrowed until the thread's next failure. */
+  const char *(*error_message)(void);
+  void (*log)(int32_t level, const char *format, ...) TN_PRINTF(2, 3);
+
+  /* --- work (minor 0) --- */
+  /* Runs fn over [0, n) in chunks of at least grain; borders depend on n, grain and num_threads only. */
+  tn_status (*parallel_for)(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx);
+  int32_t (*num_threads)(void);
+
+  /* --- inside a kernel (minor 0) --- */
+  /* Allocates result i of a data-dependent operator, once per output; the view is borrowed until the kernel
+   * returns, the memory is the core's and is freed if the kernel fails or declines. */
+  tn_status (*new_output)(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view);
+  /* Memory on the call's device that ends, in stream order, when the kernel returns. 64-byte aligned. */
+  tn_status (*scratch)(tn_call *call, size_t size_bytes, tn_memory *out_memory);
+  const char *(*op_name)(const tn_op *op);
+  const char *(*backend_name)(uint8_t backend); /* "cpu"; "?" if the id is not in use */
+  const char *(*dtype_name)(tn_dtype dtype);     /* "float32" */
+
+  /* --- layers, bodies, operators (minor 0) --- */
+  tn_status (*find_op)(const char *name, const tn_op **out_op);
+  /* Calls an operator from the top. args and out as in tn_kernel_fn. */
+  tn_status (*call)(const tn_op *op, const tn_value *args, tn_value *out);
+  /* Continues below the running layer; also off for everything called from below, fresh calls included. */
+  tn_status (*redispatch)(tn_call *call, const tn_value *args, tn_value *out);
+  void (*tensor_retain)(tn_tensor *tensor);
+  void (*tensor_release)(tn_tensor *tensor); /* NULL is allowed */
+
+  /* --- inside init only (minor 0): one thread, the transaction `reg`; nothing shows until init succeeds */
+  tn_status (*register_kernel)(tn_registration *reg, const tn_kernel_def *def);
+  tn_status (*register_backend)(tn_registration *reg, const struct tn_backend_def *def);
+  tn_status (*register_layer)(tn_registration *reg, const struct tn_layer_def *def);
+  tn_status (*register_operator)(tn_registration *reg, const struct tn_operator_def *def);
+};
+
+/* ------------------------------------------------------------------ the door */
+
+/* Code built with a sanitizer in one side only gives false reports: the host refuses the pair. */
+enum { TN_SANITIZER_NONE = 0, TN_SANITIZER_ADDRESS = 1, TN_SANITIZER_THREAD = 2 };
+
+/* First call into a plugin: pure, may be called often and from any thread. The host fills the first part;
+ * the plugin lowers or refuses, and fills the second. */
+typedef struct tn_query {
+  uint32_t struct_size;   /* in: size of the struct as the host knows it */
+  uint32_t host_major;    /* in */
+  uint32_t host_minor;    /* in: the newest minor that the host serves */
+  uint32_t host_minor_min; /* in: the oldest minor of a plugin that the host still serves */
+
+  uint32_t plugin_major;  /* out: the ABI that the plugin was built with */
+  uint32_t plugin_minor;  /* out */
+  uint32_t needs_minor;   /* out: the oldest host minor that it can work with */
+  uint32_t sanitizer;     /* out: TN_SANITIZER_... */
+  const char *name;       /* out: static; as in the manifest */
+  const char *version;    /* out: static */
+  /* out: registers everything that the manifest lists. An error rolls all of it back; TN_ERR_UNAVAILABLE
+   * with words means "no hardware here". May not dispatch. */
+  tn_status (*init)(const tn_host *host, tn_registration *reg);
+  void (*shutdown)(void); /* out: NULL = nothing to do */
+} tn_query;
+
+/* TN_OK; or TN_ERR_VERSION if the plugin cannot work with this host (the host then says why in words). */
+typedef tn_status (*tn_plugin_query_fn)(tn_query *query);
+#define TN_PLUGIN_SYMBOL "tenon_plugin_query"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a backend fills: memory on a kind of device and copies to and from the host. With this table alone a
+ * device can hold tensors; kernels (tn_kernel_def) make it compute.
+ *
+ * Every row says required or optional and what absence means. All rows may be called from any thread, also
+ * several at once; none may call back into dispatch. `ctx` is tn_backend_def.ctx.
+ */
+#ifndef TENON_PLUGIN_BACKEND_H
+#define TENON_PLUGIN_BACKEND_H
+
+#include <tenon/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* tn_backend_def.flags */
+enum {
+  TN_BACKEND_HOST_MEMORY = 1u << 0,   /* addresses can be read and written by host code */
+  TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block (host memory only) */
+  TN_BACKEND_NO_OFFSETS = 1u << 2     /* mem handles cannot be split: every tensor starts its own block */
+};
+
+/* tn_backend_def.fork */
+enum { TN_FORK_SAFE = 0, TN_FORK_REINIT = 1, TN_FORK_POISONED = 2 };
+
+typedef struct tn_memory_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t total_bytes;
+  uint64_t free_bytes;
+} tn_memory_info;
+
+typedef struct tn_backend_def {
+  uint32_t struct_size;
+  uint32_t flags;           /* TN_BACKEND_... */
+  const char *device_name;  /* "cpu", "acme": the name that users write; as in the manifest */
+  uint32_t alignment_bytes; /* power of two; of every block that alloc returns */
+  uint32_t fork;            /* TN_FORK_... */
+  void *ctx;
+
+  /* Required. How many devices of this kind are usable now (0 with TN_OK: none; or TN_ERR_UNAVAILABLE with
+   * words that say why). */
+  tn_status (*device_count)(void *ctx, int32_t *out_count);
+  /* Required. size_bytes > 0. TN_ERR_OUT_OF_MEMORY makes the core purge its cache and try once more. */
+  tn_status (*alloc)(void *ctx, int32_t index, uint64_t size_bytes, void *stream, tn_memory *out_memory);
+  /* Required. Ends in stream order. */
+  void (*free)(void *ctx, int32_t index, const tn_memory *memory, void *stream);
+  /* Required. Copies size_bytes between host memory and mem + offset; complete when it returns. */
+  tn_status (*from_host)(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, const void *host,
+                         uint64_t size_bytes, void *stream);
+  tn_status (*to_host)(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, void *host,
+                       uint64_t size_bytes, void *stream);
+  /* Optional; absent: unknown, shown as null. */
+  tn_status (*memory_info)(void *ctx, int32_t index, tn_memory_info *out_info);
+  /* Optional; absent: every row and kernel is complete when it returns. Waits for all work of a device. */
+  tn_status (*synchronize)(void *ctx, int32_t index);
+  /* Optional; absent: "". A static text about one device, for `tenon devices` ("2 cores, avx512"). */
+  const char *(*describe)(void *ctx, int32_t index);
+  /* Optional; absent: unknown, shown as null. A static text that places a device ("numa 0"). */
+  const char *(*locality)(void *ctx, int32_t index);
+} tn_backend_def;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
