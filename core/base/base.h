@@ -38,6 +38,7 @@ bool tni_log_wanted(int32_t level);
 /* Moves this thread's words out (owned, may be NULL) and back in (consumed): for code that runs while a failure
  * travels, and for words that cross from a worker to the caller. */
 char *tni_error_take(void);
+char *tni_error_copy(void); /* owned by the caller, for tni_error_give; the words stay */
 void tni_error_give(char *words);
 
 /* ------------------------------------------------------------------ memory */
@@ -122,7 +123,8 @@ typedef struct tni_map {
 } tni_map;
 void tni_map_deinit(tni_map *map);
 tn_status tni_map_put(tni_map *map, const char *key, void *value); /* replaces */
-void *tni_map_get(const tni_map *map, const char *key);              /* NULL if absent */
+void tni_map_remove(tni_map *map, const char *key);
+void *tni_map_get(const tni_map *map, const char *key); /* NULL if absent */
 
 /* ------------------------------------------------------------------ growing arrays */
 

@@ -50,3 +50,19 @@ tn_status tni_map_put(tni_map *map, const char *key, void *value) {
 void *tni_map_get(const tni_map *map, const char *key) {
   return map->capacity ? slot(map->entries, map->capacity, key)->value : NULL;
 }
+
+/* Moves later entries of the probe sequence up, so that no gap hides one (Knuth, vol. 3, 6.4 R). */
+void tni_map_remove(tni_map *map, const char *key) {
+  if (!map->capacity) return;
+  struct tni_map_entry *e = slot(map->entries, map->capacity, key);
+  if (!e->key) return;
+  size_t mask = map->capacity - 1, hole = (size_t)(e - map->entries);
+  map->count--;
+  for (size_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
+    size_t home = hash_of(map->entries[i].key) & mask;
+    if (((i - home) & mask) < ((i - hole) & mask)) continue;
+    map->entries[hole] = map->entries[i];
+    hole = i;
+  }
+  map->entries[hole] = (struct tni_map_entry){0};
+}

@@ -103,6 +103,10 @@ char *tni_error_take(void) {
   return words;
 }
 
+char *tni_error_copy(void) {
+  return tni_tls.error && tni_tls.error->words ? strdup(tni_tls.error->words) : NULL;
+}
+
 void tni_error_give(char *words) {
   struct tni_error *e = record();
   if (!e) {

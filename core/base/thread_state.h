@@ -36,6 +36,8 @@ typedef struct tni_thread {
   int32_t backward_depth;      /* nested backward calls on this thread */
   int32_t parallel_worker;     /* inside parallel_for: own worker number + 1, else 0 */
   uint64_t sequence_nr;        /* next autograd node */
+  struct tni_node *dying;      /* autograd nodes that the release now running still has to free */
+  bool freeing_nodes;          /* such a release is running on this thread */
   uint64_t fail_after, fail_count; /* stress build */
   bool armed;                  /* the thread-exit destructor is set */
   struct {

@@ -32,6 +32,7 @@ typedef struct tni_kernel {
   uint32_t line;
   uint8_t bit;          /* key */
   struct tni_kernel *next; /* in its operator's list, unordered */
+  uint32_t override_rank;  /* higher stands first, before priority: docs/providers.md */
 } tni_kernel;
 
 /* What runs for one (operator, key). */
@@ -90,6 +91,10 @@ tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_v
 /* OR of the keys of all tensor arguments. */
 uint64_t tni_keys_of(const tn_op *op, const tn_value *args);
 
+/* What a running kernel may ask for: the host table's `new_output` and `scratch` rows. */
+tn_status tni_call_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view);
+tn_status tni_call_scratch(tn_call *call, size_t size_bytes, tn_memory *out_memory);
+
 /* Cell entries. */
 tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out); /* meta, allocate, kernel */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
@@ -119,5 +124,7 @@ void tni_registry_unlock(void);
 /* Builds the table from the generated defs. */
 tn_status tni_ops_init(void);
 extern const tn_operator_def *const tni_builtin_ops[]; /* generated; NULL-terminated; index = TNI_OP_... */
+/* Records of the built-in operators, indexed by TNI_OP_...; typed calls pass &tni_op_table[TNI_OP_x]. */
+extern __attribute__((visibility("hidden"))) tn_op tni_op_table[];
 
 #endif

@@ -6,10 +6,12 @@
 #define TENON_CORE_LOAD_H
 
 #include <tenon/load.h>
+#include <tenon/plugin_layer.h>
 
 #include "core/dispatch/dispatch.h"
 
-/* Reads manifests once (idempotent, any thread); called by everything that needs a device or a plugin. */
+/* Reads manifests once (idempotent, any thread); called by everything that needs a device or a plugin.
+ * TN_ERR_STATE after tni_load_shutdown. */
 tn_status tni_load_init(void);
 /* Gives a backend's id, opening its plugin if need be. Takes the loader lock; no other lock may be held.
  * TN_ERR_NOT_FOUND or TN_ERR_UNAVAILABLE with the stored reason. */
@@ -17,13 +19,40 @@ tn_status tni_backend_open(const char *device_name, const tni_backend **out_back
 /* Opens every plugin whose manifest lists a kernel for (op, device name of bit); failures are recorded in the
  * reports and the log only. Called when a cell is built, before its first call. */
 void tni_open_providers(const tn_op *op, uint8_t bit);
+/* Opens the plugin whose manifest adds this operator; TN_OK too if none does. For callers whose tni_op_find
+ * came back empty: they look again. */
+tn_status tni_open_operator(const char *op_name);
 /* "cpu" for id 0; "?" if the id is not in use. Static. */
 const char *tni_backend_name(uint8_t id);
 /* Bit of a backend or layer name, -1 if unknown. */
 int tni_key_find(const char *name);
+/* What the opened layer on a bit registered, or NULL. Immutable. */
+const tn_layer_def *tni_layer_get(unsigned bit);
 /* The host's table that plugins and the kit inside libtenon get. */
 const tn_host *tni_host(void);
-/* True from the moment exit handlers run: no plugin is called any more, frees are dropped. */
+/* True from the moment exit handlers run, and after tni_load_shutdown: no plugin is called any more, frees are
+ * dropped. */
 bool tni_exiting(void);
+/* TN_ERR_STATE with words if this thread is inside a plugin's init, where dispatch is forbidden, and after
+ * tni_load_shutdown. */
+tn_status tni_may_dispatch(void);
+/* Drains devices, then calls layers' and backends' shutdown. Workers must have stopped. */
+void tni_load_shutdown(void);
+
+/* Rows of the host table that a plugin calls inside init. */
+tn_status tni_register_kernel(tn_registration *reg, const tn_kernel_def *def);
+tn_status tni_register_backend(tn_registration *reg, const tn_backend_def *def);
+tn_status tni_register_layer(tn_registration *reg, const tn_layer_def *def);
+tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def);
+
+/* Lists for the API; strings live as long as the process. Valid after tni_load_init. */
+size_t tni_report_plugin_count(void);
+tn_status tni_report_plugin(size_t i, tn_plugin_report *out_report);
+size_t tni_report_device_count(void);
+tn_status tni_report_device(size_t i, tn_device_report *out_report);
+tn_status tni_report_providers(const tn_op *op, const char *const **out_names, size_t *out_n);
+void tni_open_all_backends(void);
+tn_status tni_why(const tn_op *op, const char *device, tn_dtype dtype, void (*line)(void *ctx, const char *words),
+                  void *ctx);
 
 #endif

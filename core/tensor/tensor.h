@@ -94,6 +94,7 @@ typedef struct tni_replay {
   uint32_t n_args;
   uint32_t out_index; /* which output of a multi-output view operator */
   bool allocated;     /* from tni_alloc: freed with the tensor */
+  uint32_t version;   /* of the memory when the view was made: a newer one means its history may be stale */
   tn_value args[];
 } tni_replay;
 
@@ -124,7 +125,7 @@ struct tn_tensor {
 };
 
 /* Where inline data begins, and the most bytes that go there. */
-enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_BYTES = 64 };
+enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_BYTES = 640 };
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
 static inline void tni_retain(tn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
@@ -148,8 +149,18 @@ tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, c
  * the view may have history. n_args and args are the view operator's. */
 tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
                           uint32_t n_args, uint32_t out_index, tn_tensor **out_tensor);
+/* The hot factory: like's sizes and device, row-major. */
+tn_status tni_tensor_like_contiguous(const tn_view *like, tn_dtype dtype, tn_tensor **out_tensor);
+/* Checked foreign memory: f's device is open and its dtype known. On failure the deleter has not run. */
+tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor);
+/* Other sizes and strides (NULL: row-major) over the same storage, in place; offset in elements. */
+tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                                  tn_dim offset);
 /* Takes other's storage and geometry in place (resize_, set_, .data =); t keeps identity and version. */
 tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other);
+
+/* Reads one element of raw memory as a number of its category. */
+tn_status tni_scalar_load(tn_dtype dtype, const void *raw, tn_scalar *out);
 
 /* Row-major strides of sizes. */
 void tni_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out_strides);

@@ -39,7 +39,8 @@ typedef struct tn_desc {
   tn_dim strides[TN_MAX_RANK];
 } tn_desc;
 
-/* A meta rule's surroundings. The core presets: out[*] zeroed headers (not sizes), compute_dtype NONE. */
+/* A meta rule's surroundings. The core presets: out[*] zeroed headers (not sizes), compute_dtype NONE,
+ * keep_args 0. In-place-only entries: n_out is 1 and out[0] describes self (0 where self is a list). */
 typedef struct tn_meta {
   const tn_host *host;
   const tn_op *op;
@@ -49,10 +50,13 @@ typedef struct tn_meta {
    * kernel runs. NONE: arguments go to the kernel as they are, and the first tensor argument's dtype (for
    * factories out[0]'s) counts for the kernel's dtype claim. */
   tn_dtype compute_dtype;
-  uint8_t reserved[2];
+  uint8_t promote;        /* of the entry: TN_PROMOTE_... */
+  uint8_t n_args;         /* arguments of the functional schema (the target of an out= call does not count) */
   uint32_t n_out; /* results in out; for list results the rule sets it, at most out_capacity */
   uint32_t out_capacity;
   tn_desc *out;
+  /* Bit i: argument i is not cast to compute_dtype (a mask, an index). Preset to 0. */
+  uint64_t keep_args;
   /* List results only: grows out to n entries (view rules of split, unbind). */
   tn_status (*grow)(struct tn_meta *meta, uint32_t n);
 } tn_meta;
@@ -68,7 +72,7 @@ typedef tn_status (*tn_meta_fn)(tn_meta *meta, const tn_value *args);
 typedef struct tn_saves {
   uint64_t args;    /* tensor arguments kept whole */
   uint64_t outs;    /* results kept whole (weakly, so that no cycle arises) */
-  uint64_t values;  /* scalars, lists, strings copied */
+  uint64_t values;  /* scalars, lists, strings copied; of a tensor argument: its descriptor (x.sizes, x.dtype) */
 } tn_saves;
 
 /* The running backward of one node. Everything in it is borrowed until the function returns. */

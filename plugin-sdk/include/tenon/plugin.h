@@ -42,6 +42,9 @@ enum {
  *   - backend kernels: out[i].u.v is a view of memory that the core already allocated (kind NONE: the result
  *     is marked absent by the meta rule; data-dependent results are NONE until new_output).
  *   - layers and bodies: on success the callee stores tensors whose one count the caller then owns.
+ *   - a Tensor[] result: the caller gives out[0] as a list whose u.p is its own array of tn_tensor* and whose
+ *     count is that array's capacity; the callee stores owned tensors there and sets count. More results than
+ *     capacity: TN_ERR_INVALID_ARGUMENT that says how many there are.
  * On failure nothing in out is owned by the caller. */
 typedef tn_status (*tn_kernel_fn)(tn_call *call, const tn_value *args, tn_value *out);
 

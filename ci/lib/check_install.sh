@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_install.sh BUILD PREFIX: installs a build into an empty prefix and uses it from there: devices, the
+# text of an operator, a C program against the installed headers, and the sizes that the README promises.
+set -euo pipefail
+build=$1
+prefix=$(realpath -m "$2")
+rm -rf "$prefix"
+cmake --install "$build" --prefix "$prefix"
+tenon=$prefix/bin/tenon
+
+"$tenon" --version
+"$tenon" devices --json | grep '"cpu"'
+"$tenon" plugins --json | grep 'backend-cpu'
+"$tenon" explain mul.Tensor | grep 'mul.Tensor'
+for folder in include/tenon lib/tenon/plugins lib/cmake/Tenon lib/cmake/TenonSDK; do
+  [ -d "$prefix/$folder" ] || { echo "the installed tree has no $folder"; exit 1; }
+done
+
+# A program of an application, and the skeleton plugin, built against what was installed alone.
+scratch=$prefix/check
+mkdir -p "$scratch"
+cat >"$scratch/CMakeLists.txt" <<'PROJECT'
+cmake_minimum_required(VERSION 3.20)
+project(check LANGUAGES C)
+find_package(Tenon REQUIRED)
+add_executable(check check.c)
+target_link_libraries(check PRIVATE Tenon::tenon)
+PROJECT
+cat >"$scratch/check.c" <<'PROGRAM'
+#include <tenon/tenon.h>
+int main(void) {
+  tn_tensor *x = NULL, *y = NULL;
+  tn_status status = tn_tensor_from_host((float[]){1, 2}, (tn_dim[]){2}, 1, NULL, &x);
+  if (status == TN_OK) status = tn_mul(x, x, &y);
+  if (status == TN_OK) status = tn_tensor_print(y, stdout);
+  if (status != TN_OK) fprintf(stderr, "%s\n", tn_error_message());
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+  return status != TN_OK;
+}
+PROGRAM
+cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix"
+cmake --build "$scratch/build"
+"$scratch/build/check"
+
+# libtenon and the CPU plugin, stripped, stay under 4 MB together.
+total=0
+for file in "$prefix"/lib/libtenon.so "$prefix"/lib/tenon/plugins/*backend-cpu*.so; do
+  strip -o "$scratch/stripped" "$(realpath "$file")"
+  total=$((total + $(stat -c %s "$scratch/stripped")))
+done
+echo "libtenon and backend-cpu, stripped: $total bytes"
+[ $total -lt 4194304 ] || { echo "4194304 is the limit"; exit 1; }
+python3 "$(dirname "$0")/../check_symbols.py" "$prefix"

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of core/autograd share: the slot in a tensor, nodes and edges, saved values, hooks, and the
+ * floor between recording (record.c) and running (engine.c).
+ *
+ * Note [Who holds whom]
+ * tensor -> slot -> grad_fn (strong); node -> next nodes by its edges (strong), node -> saved tensors.
+ * A node saves a leaf or a plain tensor by its handle, and everything that has a history (inner tensors, views,
+ * its own results) by an alias that shares memory and version but no history; the history is the node's own
+ * edge, and is put back on unpacking when the backward is itself recorded. So a node never holds a tensor that
+ * leads back to it, and dropping the last handle frees a graph at once (A6, A9).
+ * A leaf's slot holds its accumulation node (strong); the node knows its leaf weakly and shares the gradient's
+ * cell with the slot. Reaching the node from a leaf is therefore one load, which recording needs.
+ *
+ * Note [Sole owner]
+ * A node's count is only ever raised by who holds one already, so a count of 1 seen by an acquire load is the
+ * caller's own and needs no read-modify-write.
+ */
+#ifndef TENON_CORE_AUTOGRAD_INT_H
+#define TENON_CORE_AUTOGRAD_INT_H
+
+#include <sched.h>
+
+#include "core/autograd/autograd.h"
+
+typedef struct tni_node tni_node;
+
+/* ------------------------------------------------------------------ small locks */
+
+/* Held for a few loads, or for one accumulation; never while user code runs. */
+typedef _Atomic uint8_t tni_spin;
+static inline void tni_spin_lock(tni_spin *lock) {
+  while (TNI_UNLIKELY(atomic_exchange_explicit(lock, 1, memory_order_acquire)))
+    while (atomic_load_explicit(lock, memory_order_relaxed)) sched_yield();
+}
+static inline void tni_spin_unlock(tni_spin *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
+
+/* ------------------------------------------------------------------ nodes */
+
+/* Where a gradient goes: result nr of the call that fn stands for. fn NULL: nowhere. */
+typedef struct tni_edge {
+  tni_node *fn;
+  uint32_t nr;
+} tni_edge;
+
+/* What a result looked like: gradients that arrive there are brought to this. */
+typedef struct tni_shape {
+  const tn_dim *sizes; /* in the node's block */
+  tn_device device;
+  tn_dtype dtype;
+  uint8_t ndim;
+} tni_shape;
+
+/* How one apply shall run. */
+typedef struct tni_apply {
+  const uint8_t *wanted; /* per edge: 1 if somebody waits for that gradient */
+  bool keep;             /* saved tensors stay for another run */
+} tni_apply;
+
+typedef struct tni_node_class {
+  /* grads: one per result, NULL where none arrived, at least one given; the node may take one over by setting
+   * its place to NULL. out: one place per edge, NULL on entry, owned by the caller afterwards, also on failure. */
+  tn_status (*apply)(tni_node *node, const tni_apply *how, tn_tensor **grads, tn_tensor **out);
+  /* Gives up what only this class knows; edges and hooks are given up by node.c. May be NULL. */
+  void (*deinit)(tni_node *node);
+} tni_node_class;
+
+/* One block: the class's struct, then edges, shapes, sizes, and the class's own payload. */
+struct tni_node {
+  const tni_node_class *cls;
+  const char *name; /* "MulBackward0" */
+  _Atomic uint32_t refs;
+  uint32_t n_outs;
+  uint32_t n_edges;
+  tn_device device;      /* of result 0: which thread runs it */
+  uint64_t sequence_nr;  /* ready nodes run highest first */
+  tni_edge *edges;
+  tni_shape *shapes;     /* n_outs entries */
+  _Atomic(struct tni_hooks *) hooks; /* NULL: none */
+  tni_node *next_dying;
+  /* Low half: applies that read the saved tensors now; high half: applies that asked to free them. */
+  _Atomic uint32_t readers;
+  uint8_t block_class; /* TNI_BLOCK_CLASSES: from tni_alloc */
+};
+
+/* A node with room for n_dims sizes and payload_bytes; edges are empty, shapes are the caller's to fill. *out_dims points to
+ * the sizes, *out_payload to the payload (8-byte aligned); both may be NULL. */
+tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
+                       uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims, void **out_payload,
+                       tni_node **out_node);
+static inline void tni_node_retain(tni_node *node) {
+  atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+}
+void tni_node_release(tni_node *node); /* NULL is allowed; no recursion over the graph */
+/* Describes a tensor; sizes go to *dims, which moves on. */
+static inline void tni_shape_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
+  shape->sizes = *dims;
+  shape->device = tn_view_device(v);
+  shape->dtype = v->dtype;
+  shape->ndim = v->ndim;
+  for (unsigned i = 0; i < v->ndim; ++i) (*dims)[i] = v->sizes[i];
+  *dims += v->ndim;
+}
+/* A node that raises "derivative of X is not implemented" (words), or that sends nothing on (words NULL). */
+tn_status tni_end_node_new(const tn_op *op, tn_tensor *const *outs, uint32_t n_outs, bool raises,
+                           const tn_value *args, tni_node **out_node);
+
+/* ------------------------------------------------------------------ the slot in a tensor */
+
+/* A gradient, shared by the tensor that shows it and the node that writes it. */
+typedef struct tni_grad_cell {
+  _Atomic uint32_t refs;
+  tni_spin lock;    /* guards grad against concurrent accumulation */
+  tn_tensor *grad;  /* owned */
+} tni_grad_cell;
+
+struct tni_autograd {
+  tni_node *grad_fn;               /* inner tensors; else NULL */
+  _Atomic(tni_node *) accumulator; /* leaves, made at first use */
+  tni_grad_cell *cell;             /* made when a gradient is first set or expected */
+  uint32_t output_nr;              /* which result of grad_fn */
+  _Atomic uint32_t view_version;   /* views: version of the memory that grad_fn belongs to */
+  bool requires_grad;              /* set by the user */
+  bool retains_grad;
+};
+
+/* The tensor's slot, made if need be. */
+tn_status tni_slot_ensure(tn_tensor *t, tni_autograd **out_slot);
+tn_status tni_slot_cell(tn_tensor *t, tni_grad_cell **out_cell); /* borrowed */
+void tni_cell_release(tni_grad_cell *cell);                      /* NULL is allowed */
+/* Makes node the history of t (consumes one count of node; drops the old history) and sets the key. The slot
+ * must exist, and a retained gradient's cell must be on node already (D11). */
+void tni_history_set(tn_tensor *t, tni_node *node, uint32_t nr);
+/* History of an inner tensor; fn NULL if it has none. Views whose memory was written get theirs anew. Retained. */
+tn_status tni_grad_fn(tn_tensor *t, tni_edge *out_edge);
+/* Where the gradient of t goes: tni_grad_fn, or the accumulation node of a leaf that requires grad. Retained. */
+tn_status tni_gradient_edge(tn_tensor *t, tni_edge *out_edge);
+static inline bool tni_slot_requires(const tni_autograd *slot) {
+  return slot && (slot->requires_grad || slot->grad_fn);
+}
+/* Gradient mode as recording sees it. */
+static inline bool tni_grad_on(void) { return tni_tls.modes.grad_enabled && !tni_tls.modes.inference; }
+static inline bool tni_dtype_differentiable(tn_dtype d) { return (TN_DTYPE_BIT(d) & TN_DTYPES_FLOAT) != 0; }
+
+/* ------------------------------------------------------------------ accumulation nodes */
+
+tn_status tni_accumulator_get(tn_tensor *leaf, tni_node **out_node); /* retained */
+bool tni_is_accumulator(const tni_node *node);
+void tni_accumulator_forget_leaf(tni_node *node); /* the leaf is dying */
+
+/* ------------------------------------------------------------------ operator nodes */
+
+enum {
+  TNI_SAVED_EMPTY = 0,
+  TNI_SAVED_TENSOR, /* argument `index`, a tensor */
+  TNI_SAVED_OUT,    /* result `index` */
+  TNI_SAVED_LIST,   /* argument, a list of tensors: value.u.p is handles[count], behind them versions[count] */
+  TNI_SAVED_VALUE,  /* argument, no tensor: private copy */
+  TNI_SAVED_SHAPE,  /* argument, a tensor of which only the description is kept: value.u.p is tni_shape */
+  TNI_SAVED_SHAPES  /* the same of a list: value.count entries */
+};
+
+typedef struct tni_saved {
+  tn_value value;
+  uint32_t version; /* of the tensor when it was saved */
+  uint8_t kind;     /* TNI_SAVED_... */
+  uint8_t index;
+} tni_saved;
+
+/* Handle or alias by Note [Who holds whom]; a failure names the operator. */
+tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn_tensor **out_kept,
+                          uint32_t *out_version);
+/* Is the kept tensor as it was? */
+tn_status tni_saved_check(const tn_tensor *kept, uint32_t version, const char *node_name);
+/* kept with history `edge` for a recorded backward; owned. */
+tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor);
+/* Bytes behind a value (list entries, string), 8-aligned; and the copy of the value with those at *pool. */
+size_t tni_value_payload(const tn_value *v);
+tn_value tni_value_copy(const tn_value *v, char **pool);
+
+/* Node of a call whose arguments and results are at hand. written: position of the argument that the call is
+ * about to overwrite, 255 if none; it is then saved as a clone, and results that the formula uses are saved
+ * afterwards by tni_op_node_save_outs. */
+tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
+                          uint32_t n_outs, uint32_t written, tni_node **out_node);
+tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs);
+/* Which edge of an operator node belongs to argument `arg`; n_edges if none. */
+uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg);
+
+/* ------------------------------------------------------------------ views */
+
+/* Calls the view operator of a record on src; *out_view is owned. */
+tn_status tni_replay_call(const tni_replay *replay, tn_tensor *src, tn_tensor **out_view);
+/* A private copy of the records from base to view, applied in order. */
+typedef struct tni_view_fn tni_view_fn;
+tn_status tni_view_fn_new(const tn_tensor *view, tni_view_fn **out_fn);
+void tni_view_fn_free(tni_view_fn *fn);
+tn_status tni_view_fn_call(const tni_view_fn *fn, tn_tensor *base, tn_tensor **out_view);
+/* Makes a view's history anew if its memory was written since. */
+tn_status tni_view_refresh(tn_tensor *view);
+/* The node that takes over base's history after `fn` wrote into a view of it. Consumes fn, also on failure. */
+tn_status tni_copy_slices_new(tn_tensor *view, tni_node *fn, uint32_t self_edge, tni_node **out_node);
+
+/* ------------------------------------------------------------------ hooks */
+
+void tni_hooks_free(struct tni_hooks *hooks); /* with their node */
+/* Runs the tensor hooks of result nr on *grad (may be replaced). */
+tn_status tni_hooks_run(tni_node *node, uint32_t nr, tn_tensor **grad);
+/* Writes *grad to the cells of tensors that retain theirs. */
+tn_status tni_hooks_retain(tni_node *node, uint32_t nr, tn_tensor *grad);
+tn_status tni_hooks_post_accumulate(tni_node *accumulator, tn_tensor *leaf);
+bool tni_hooks_has_post(const tni_node *accumulator);
+tn_status tni_hooks_add_retain(tni_node *node, uint32_t nr, tni_grad_cell *cell);
+void tni_hooks_drop_retain(tni_node *node, const tni_grad_cell *cell);
+
+/* ------------------------------------------------------------------ gradient arithmetic (engine_math.c) */
+
+/* Brings *grad to shape: sums broadcast dims, casts; a device or shape that does not fit is an error that names
+ * the node and the edge. */
+tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k);
+/* *slot += grad; grad is consumed, also on failure. */
+tn_status tni_grad_add(tn_tensor **slot, tn_tensor *grad);
+/* Nobody else can see this tensor's memory, and writing in place is allowed now. */
+bool tni_grad_writable(const tn_tensor *t);
+/* A copy with the given strides if they are dense (NULL: row-major). */
+tn_status tni_grad_clone(tn_tensor *grad, const tn_dim *strides, tn_tensor **out_clone);
+tn_status tni_grad_zeros(const tni_shape *shape, tn_tensor **out_zeros);
+tn_status tni_grad_ones(const tni_shape *shape, tn_tensor **out_ones);
+
+/* ------------------------------------------------------------------ the engine */
+
+/* One asked-for gradient (grad(), or an inner tensor of backward(inputs=)). */
+typedef struct tni_capture {
+  tni_edge edge;    /* retained */
+  tn_tensor *grad;  /* owned: what arrived */
+  bool keep;        /* wanted by the caller (else only the path to it) */
+  bool execute;     /* leaves of backward(inputs=): the node runs and accumulates */
+  uint32_t next;    /* next capture of the same node + 1 */
+} tni_capture;
+
+typedef struct tni_run {
+  const tni_edge *roots; /* n_roots, borrowed */
+  tn_tensor **seeds;     /* n_roots, owned by the run: taken */
+  size_t n_roots;
+  tni_capture *captures;
+  size_t n_captures;
+  bool filter;           /* only paths to captures run */
+  bool keep_graph;
+  bool create_graph;
+} tni_run;
+tn_status tni_engine_run(tni_run *run);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The node of a recorded operator: built from a call's arguments and results, and run by the operator's gradient
+ * function (tn_grad_def). It keeps only what the gradients that can be wanted use (A8).
+ *
+ * Note [Readers of a node]
+ * Several threads may run one graph. node->readers counts the applies that read the saved tensors (low half) and
+ * those that asked to free them (high half). The one that asks first, and is alone, frees them; if it is not
+ * alone they are freed with the node. After that every apply is the "second backward" error (B4).
+ */
+#include <tenon/kit/shape.h>
+#include <tenon/ops.h>
+
+#include "core/autograd/autograd_int.h"
+
+enum { MOST_ARGS = 64, MOST_OUTS = 64, FEW = 4 };
+
+typedef struct op_node {
+  tni_node node;
+  const tn_op *op;
+  const tn_grad_def *def;
+  tni_saved *saved;
+  uint32_t n_saved;
+  bool has_tensors; /* some saved entry is a tensor: it can be freed, and then missed */
+} op_node;
+
+static const tni_node_class op_node_class;
+
+/* ------------------------------------------------------------------ what to keep */
+
+typedef struct plan {
+  const tn_op *op;
+  const tn_grad_def *def;
+  const tn_value *args;
+  tn_tensor *const *outs;
+  uint32_t n_outs;
+  uint32_t written; /* argument to be saved as a clone, 255: none */
+  tn_saves need;
+  uint32_t n_edges;
+  uint32_t n_saved;
+  size_t n_dims;
+  size_t payload;
+} plan;
+
+static uint32_t edges_of(const tn_value *arg) { return arg->kind == TN_VAL_LIST ? arg->count : 1; }
+
+static bool arg_requires(const tn_value *arg) {
+  if (arg->kind == TN_VAL_TENSOR) return (arg->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(arg->u.t);
+  if (arg->kind == TN_VAL_LIST)
+    for (uint32_t i = 0; i < arg->count; ++i)
+      if (arg->u.ts[i] && tni_requires_grad(arg->u.ts[i])) return true;
+  return false;
+}
+
+static bool is_tensor_list(const tn_value *v) {
+  return v->kind == TN_VAL_LIST && (v->elem == TN_VAL_TENSOR || v->elem == TN_VAL_OPTIONAL_TENSOR);
+}
+
+/* Unions of what the wanted gradients need; room for it. */
+static void plan_make(plan *p) {
+  const tn_grad_def *def = p->def;
+  for (uint32_t k = 0; k < def->n_inputs; ++k) {
+    const tn_value *arg = &p->args[def->input_args[k]];
+    p->n_edges += edges_of(arg);
+    if (!arg_requires(arg)) continue;
+    p->need.args |= def->saves[k].args;
+    p->need.outs |= def->saves[k].outs;
+    p->need.values |= def->saves[k].values;
+  }
+  p->need.values &= ~p->need.args;
+  for (uint64_t m = p->need.args; m; m &= m - 1) {
+    const tn_value *v = &p->args[__builtin_ctzll(m)];
+    if (is_tensor_list(v)) p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
+  }
+  for (uint64_t m = p->need.values; m; m &= m - 1) {
+    const tn_value *v = &p->args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) {
+      p->payload += sizeof(tni_shape);
+      p->n_dims += v->u.t->view.ndim;
+    } else if (is_tensor_list(v)) {
+      p->payload += v->count * sizeof(tni_shape);
+      for (uint32_t i = 0; i < v->count; ++i) p->n_dims += v->u.ts[i] ? v->u.ts[i]->view.ndim : 0;
+    } else {
+      p->payload += tni_value_payload(v);
+    }
+  }
+  for (uint32_t i = 0; i < p->n_outs; ++i) p->n_dims += p->outs[i] ? p->outs[i]->view.ndim : 0;
+  p->n_saved = (uint32_t)(__builtin_popcountll(p->need.args) + __builtin_popcountll(p->need.values) +
+                          __builtin_popcountll(p->need.outs));
+}
+
+/* ------------------------------------------------------------------ keeping it */
+
+static tn_status save_list(op_node *n, tni_saved *s, const tn_value *v, char **pool) {
+  tn_tensor **handles = (tn_tensor **)(void *)*pool;
+  uint32_t *versions = (uint32_t *)(void *)(handles + v->count);
+  *pool = (char *)versions + ((v->count * sizeof *versions + 7) & ~(size_t)7);
+  s->value = (tn_value){.u = {.p = handles}, .kind = TN_VAL_LIST, .elem = v->elem, .count = v->count};
+  memset(handles, 0, v->count * sizeof *handles);
+  s->kind = TNI_SAVED_LIST;
+  for (uint32_t i = 0; i < v->count; ++i)
+    if (v->u.ts[i]) TN_TRY(tni_save_tensor(v->u.ts[i], false, n->op->name, &handles[i], &versions[i]));
+  return TN_OK;
+}
+
+/* The argument that is about to be overwritten is kept as a copy made below autograd. */
+static tn_status save_clone(tni_saved *s, tn_tensor *t) {
+  uint64_t exclude = tni_tls.modes.exclude;
+  tni_tls.modes.exclude = exclude | TNI_KEY_AUTOGRAD;
+  tn_status status = tni_grad_clone(t, t->view.flags & TN_VIEW_DENSE ? t->view.strides : NULL, &s->value.u.t);
+  tni_tls.modes.exclude = exclude;
+  if (status != TN_OK) return status;
+  s->value = tn_value_tensor(s->value.u.t);
+  s->version = tni_version_get(s->value.u.t);
+  s->kind = TNI_SAVED_TENSOR;
+  return TN_OK;
+}
+
+static tn_status save_args(const plan *p, op_node *n, tni_saved **next, char **pool) {
+  const tn_tensor *target = p->written < MOST_ARGS ? p->args[p->written].u.t : NULL;
+  for (uint64_t m = p->need.args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &p->args[i];
+    tni_saved *s = (*next)++;
+    s->kind = TNI_SAVED_EMPTY;
+    s->index = (uint8_t)i;
+    n->n_saved++;
+    if (v->kind == TN_VAL_TENSOR && v->u.t == target) {
+      TN_TRY(save_clone(s, v->u.t));
+    } else if (v->kind == TN_VAL_TENSOR) {
+      tn_tensor *kept;
+      TN_TRY(tni_save_tensor(v->u.t, false, n->op->name, &kept, &s->version));
+      s->value = tn_value_tensor(kept);
+      s->kind = TNI_SAVED_TENSOR;
+    } else if (is_tensor_list(v)) {
+      TN_TRY(save_list(n, s, v, pool));
+    } else {
+      continue; /* absent */
+    }
+    n->has_tensors = true;
+  }
+  return TN_OK;
+}
+
+static void save_values(const plan *p, op_node *n, tni_saved **next, tn_dim **dims, char **pool) {
+  for (uint64_t m = p->need.values; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &p->args[i];
+    tni_saved *s = (*next)++;
+    s->index = (uint8_t)i;
+    s->kind = TNI_SAVED_VALUE;
+    n->n_saved++;
+    if (v->kind != TN_VAL_TENSOR && !is_tensor_list(v)) {
+      s->value = tni_value_copy(v, pool);
+      continue;
+    }
+    uint32_t count = v->kind == TN_VAL_TENSOR ? 1 : v->count;
+    tni_shape *shapes = (tni_shape *)(void *)*pool;
+    *pool += count * sizeof *shapes;
+    for (uint32_t j = 0; j < count; ++j) {
+      tn_tensor *t = v->kind == TN_VAL_TENSOR ? v->u.t : v->u.ts[j];
+      shapes[j] = (tni_shape){0};
+      if (t) tni_shape_set(&shapes[j], &t->view, dims);
+    }
+    s->kind = v->kind == TN_VAL_TENSOR ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES;
+    s->value = (tn_value){.u = {.p = shapes}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = count};
+  }
+}
+
+static tn_status edges_fill(const plan *p, tni_node *node) {
+  tni_edge *edge = node->edges;
+  for (uint32_t k = 0; k < p->def->n_inputs; ++k) {
+    const tn_value *arg = &p->args[p->def->input_args[k]];
+    if (arg->kind == TN_VAL_TENSOR) {
+      TN_TRY(tni_gradient_edge(arg->u.t, edge++));
+    } else if (arg->kind == TN_VAL_LIST) {
+      for (uint32_t i = 0; i < arg->count; ++i, ++edge)
+        if (arg->u.ts[i]) TN_TRY(tni_gradient_edge(arg->u.ts[i], edge));
+    } else {
+      ++edge;
+    }
+  }
+  return TN_OK;
+}
+
+tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
+                          uint32_t n_outs, uint32_t written, tni_node **out_node) {
+  plan p = {.op = op, .def = def, .args = args, .outs = outs, .n_outs = n_outs, .written = written};
+  plan_make(&p);
+  tn_dim *dims;
+  void *payload;
+  TN_TRY(tni_node_new(&op_node_class, def->node_name, sizeof(op_node) + p.n_saved * sizeof(tni_saved), p.n_edges,
+                      n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
+  op_node *n = (op_node *)(void *)*out_node;
+  n->op = op;
+  n->def = def;
+  n->saved = (tni_saved *)(void *)(n + 1);
+  n->n_saved = 0;
+  n->has_tensors = false;
+  for (uint32_t i = 0; i < n_outs; ++i) {
+    n->node.shapes[i] = (tni_shape){0};
+    if (outs[i]) tni_shape_set(&n->node.shapes[i], &outs[i]->view, &dims);
+  }
+  if (n_outs) n->node.device = n->node.shapes[0].device;
+  char *pool = payload;
+  tni_saved *next = n->saved;
+  tn_status status = edges_fill(&p, &n->node);
+  if (TNI_LIKELY(status == TN_OK)) status = save_args(&p, n, &next, &pool);
+  if (TNI_UNLIKELY(status != TN_OK)) {
+    tni_node_release(&n->node);
+    *out_node = NULL;
+    return status;
+  }
+  if (p.need.values) save_values(&p, n, &next, &dims, &pool);
+  for (uint64_t m = p.need.outs; m; m &= m - 1) {
+    *next++ = (tni_saved){.kind = TNI_SAVED_EMPTY, .index = (uint8_t)__builtin_ctzll(m)};
+    n->n_saved++;
+  }
+  return TN_OK;
+}
+
+tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs) {
+  op_node *n = (op_node *)(void *)node;
+  for (uint32_t i = n->n_saved; i-- > 0 && n->saved[i].kind == TNI_SAVED_EMPTY;) {
+    tni_saved *s = &n->saved[i];
+    if (s->index >= n_outs || !outs[s->index]) continue;
+    tn_tensor *kept;
+    TN_TRY(tni_save_tensor(outs[s->index], true, n->op->name, &kept, &s->version));
+    s->value = tn_value_tensor(kept);
+    s->kind = TNI_SAVED_OUT;
+    n->has_tensors = true;
+  }
+  return TN_OK;
+}
+
+uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg) {
+  if (node->cls != &op_node_class) return node->n_edges;
+  const op_node *n = (const op_node *)(const void *)node;
+  for (uint32_t k = 0; k < n->def->n_inputs; ++k) {
+    /* a written argument is a single tensor and stands before any list in every schema that has both */
+    if (n->def->input_args[k] == arg) return k;
+  }
+  return node->n_edges;
+}
+
+/* ------------------------------------------------------------------ giving it up */
+
+static void saved_release(tni_saved *s) {
+  if (s->kind == TNI_SAVED_TENSOR || s->kind == TNI_SAVED_OUT) {
+    tn_tensor_release(s->value.u.t);
+  } else if (s->kind == TNI_SAVED_LIST) {
+    for (uint32_t i = 0; i < s->value.count; ++i) tn_tensor_release(s->value.u.ts[i]);
+  } else {
+    return;
+  }
+  s->kind = TNI_SAVED_EMPTY;
+}
+
+static void op_node_deinit(tni_node *node) {
+  op_node *n = (op_node *)(void *)node;
+  for (uint32_t i = 0; i < n->n_saved; ++i) saved_release(&n->saved[i]);
+}
+
+enum { READER = 1u, FREE_ASKED = 1u << 16, READERS = FREE_ASKED - 1 };
+
+static tn_status reader_enter(op_node *n) {
+  if (!n->has_tensors) return TN_OK;
+  uint32_t before = atomic_fetch_add_explicit(&n->node.readers, READER, memory_order_acq_rel);
+  if (TNI_LIKELY(before < FREE_ASKED)) return TN_OK;
+  atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
+  return tn_fail(TN_ERR_STATE,
+                 "%s: backward through this graph a second time, but its saved tensors were freed by the first; use "
+                 "retain_graph in the first run",
+                 n->node.name);
+}
+
+static void reader_leave(op_node *n, bool keep) {
+  if (!n->has_tensors) return;
+  if (keep) {
+    atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
+    return;
+  }
+  uint32_t before = atomic_fetch_add_explicit(&n->node.readers, FREE_ASKED - READER, memory_order_acq_rel);
+  if (before == READER)
+    for (uint32_t i = 0; i < n->n_saved; ++i) saved_release(&n->saved[i]);
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* What one apply unpacks. pub is first: tni_materialize_grad finds the node from it. */
+typedef struct unpacked {
+  tn_backward pub;
+  op_node *node;
+  tn_tensor **temps;       /* owned tensors of a recorded backward */
+  uint32_t n_temps;
+  struct tn_tensor *descs; /* descriptors of tensors that were not kept */
+  tn_tensor **lists;       /* handles of list arguments */
+  void *allocated;
+  tn_value args[MOST_ARGS];
+  tn_tensor *outs[MOST_OUTS];
+} unpacked;
+
+/* A handle that can be read (sizes, dtype, device) but not computed with: its key is the meta backend's. */
+static void desc_fill(struct tn_tensor *t, const tni_shape *shape) {
+  memset(t, 0, sizeof *t);
+  tn_dim numel = 1;
+  for (unsigned i = 0; i < shape->ndim; ++i) numel *= shape->sizes[i];
+  t->view.sizes = shape->sizes;
+  t->view.strides = shape->sizes;
+  t->view.numel = numel;
+  t->view.ndim = shape->ndim;
+  t->view.dtype = shape->dtype;
+  t->view.backend = shape->device.backend;
+  t->view.device_index = shape->device.index;
+  t->view.flags = TN_VIEW_OPAQUE;
+  t->keys = TNI_KEY(TN_BACKEND_META);
+  atomic_init(&t->refs, UINT32_MAX / 2); /* on the stack: never to be freed */
+}
+
+/* Counts what unpacking needs beyond the struct, and gets it in one piece. */
+static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
+  size_t descs = 0, lists = 0, temps = 0;
+  for (uint32_t i = 0; i < n->n_saved; ++i) {
+    const tni_saved *s = &n->saved[i];
+    if (s->kind == TNI_SAVED_SHAPE) descs += 1;
+    if (s->kind == TNI_SAVED_SHAPES) descs += s->value.count, lists += s->value.count;
+    if (recorded && s->kind == TNI_SAVED_LIST) lists += s->value.count, temps += s->value.count;
+    if (recorded && (s->kind == TNI_SAVED_TENSOR || s->kind == TNI_SAVED_OUT)) temps += 1;
+  }
+  u->allocated = NULL;
+  u->n_temps = 0;
+  size_t bytes = descs * sizeof(struct tn_tensor) + (lists + temps) * sizeof(tn_tensor *);
+  if (!bytes) return TN_OK;
+  u->allocated = tni_alloc(bytes);
+  if (!u->allocated) return tni_oom(bytes, "saved tensors of a gradient");
+  u->descs = u->allocated;
+  u->lists = (tn_tensor **)(void *)(u->descs + descs);
+  u->temps = u->lists + lists;
+  return TN_OK;
+}
+
+/* First edge of differentiable argument `arg`, flattened. */
+static tni_edge edge_of_arg(const op_node *n, uint32_t arg, uint32_t element) {
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < n->def->n_inputs; ++i) {
+    if (n->def->input_args[i] == arg) return n->node.edges[k + element];
+    uint32_t width = 1;
+    for (uint32_t j = 0; j < n->n_saved; ++j)
+      if (n->saved[j].index == n->def->input_args[i] &&
+          (n->saved[j].kind == TNI_SAVED_LIST || n->saved[j].kind == TNI_SAVED_SHAPES))
+        width = n->saved[j].value.count;
+    k += width;
+  }
+  return (tni_edge){NULL, 0};
+}
+
+/* The kept tensor, with its history if this backward is recorded. */
+static tn_status unpack_tensor(unpacked *u, tn_tensor *kept, uint32_t version, tni_edge edge, bool recorded,
+                               tn_tensor **out) {
+  *out = kept;
+  TN_TRY(tni_saved_check(kept, version, u->node->node.name));
+  if (!recorded || !edge.fn || (kept->autograd && !kept->owner)) return TN_OK;
+  TN_TRY(tni_saved_with_history(kept, edge, out));
+  u->temps[u->n_temps++] = *out;
+  return TN_OK;
+}
+
+static tn_status unpack_list(unpacked *u, const tni_saved *s, bool recorded, tn_value *out) {
+  const uint32_t *versions = (const uint32_t *)(const void *)(s->value.u.ts + s->value.count);
+  *out = s->value;
+  if (!recorded) {
+    for (uint32_t i = 0; i < s->value.count; ++i)
+      if (s->value.u.ts[i]) TN_TRY(tni_saved_check(s->value.u.ts[i], versions[i], u->node->node.name));
+    return TN_OK;
+  }
+  out->u.ts = u->lists;
+  for (uint32_t i = 0; i < s->value.count; ++i) {
+    u->lists[i] = NULL;
+    if (s->value.u.ts[i])
+      TN_TRY(unpack_tensor(u, s->value.u.ts[i], versions[i], edge_of_arg(u->node, s->index, i), true, &u->lists[i]));
+  }
+  u->lists += s->value.count;
+  return TN_OK;
+}
+
+static tn_status unpack_one(unpacked *u, const tni_saved *s, bool recorded) {
+  const op_node *n = u->node;
+  tn_tensor *t;
+  switch (s->kind) {
+    case TNI_SAVED_TENSOR:
+      TN_TRY(unpack_tensor(u, s->value.u.t, s->version,
+                           recorded ? edge_of_arg(n, s->index, 0) : (tni_edge){NULL, 0}, recorded, &t));
+      u->args[s->index] = tn_value_tensor(t);
+      return TN_OK;
+    case TNI_SAVED_OUT:
+      TN_TRY(unpack_tensor(u, s->value.u.t, s->version, (tni_edge){&u->node->node, s->index}, recorded, &t));
+      u->outs[s->index] = t;
+      return TN_OK;
+    case TNI_SAVED_LIST:
+      return unpack_list(u, s, recorded, &u->args[s->index]);
+    case TNI_SAVED_VALUE:
+      u->args[s->index] = s->value;
+      return TN_OK;
+    case TNI_SAVED_SHAPE:
+      desc_fill(u->descs, s->value.u.p);
+      u->args[s->index] = tn_value_tensor(u->descs++);
+      return TN_OK;
+    case TNI_SAVED_SHAPES:
+      u->args[s->index] = tn_value_tensors(u->lists, s->value.count);
+      for (uint32_t i = 0; i < s->value.count; ++i, ++u->descs) {
+        desc_fill(u->descs, (const tni_shape *)s->value.u.p + i);
+        *u->lists++ = u->descs;
+      }
+      return TN_OK;
+    default:
+      return TN_OK;
+  }
+}
+
+/* Bit k: some edge of differentiable input k is wanted. */
+static uint64_t wanted_inputs(const op_node *n, const tni_apply *how) {
+  uint64_t wanted = 0;
+  uint32_t n_inputs = n->def->n_inputs;
+  if (TNI_LIKELY(n->node.n_edges == n_inputs)) {
+    for (uint32_t k = 0; k < n_inputs; ++k) wanted |= (uint64_t)how->wanted[k] << k;
+    return wanted;
+  }
+  /* One list among the inputs (schemas have no more): its width is what the other inputs leave. */
+  uint32_t width = n->node.n_edges - (n_inputs - 1), e = 0;
+  for (uint32_t k = 0; k < n_inputs; ++k) {
+    bool list = n->op->list_args >> n->def->input_args[k] & 1;
+    for (uint32_t i = 0; i < (list ? width : 1); ++i, ++e) wanted |= (uint64_t)how->wanted[e] << k;
+  }
+  return wanted;
+}
+
+static tn_status op_node_apply(tni_node *node, const tni_apply *how, tn_tensor **grads, tn_tensor **out) {
+  op_node *n = (op_node *)(void *)node;
+  bool recorded = tni_grad_on();
+  unpacked u;
+  u.node = n;
+  TN_TRY(reader_enter(n));
+  tn_status status = unpack_room(&u, n, recorded);
+  if (TNI_LIKELY(status == TN_OK)) {
+    for (uint32_t i = 0; i < n->op->n_args; ++i) u.args[i] = tn_value_none();
+    for (uint32_t i = 0; i < node->n_outs && i < MOST_OUTS; ++i) u.outs[i] = NULL;
+    for (uint32_t i = 0; i < n->n_saved && status == TN_OK; ++i) status = unpack_one(&u, &n->saved[i], recorded);
+  }
+  if (TNI_LIKELY(status == TN_OK)) {
+    u.pub = (tn_backward){.host = tn_kit_host_table,
+                          .args = u.args,
+                          .outs = u.outs,
+                          .wanted = wanted_inputs(n, how),
+                          .n_grad_outs = node->n_outs,
+                          .n_grad_ins = node->n_edges};
+    status = n->def->fn(&u.pub, grads, out);
+  }
+  for (uint32_t i = 0; i < u.n_temps; ++i) tn_tensor_release(u.temps[i]);
+  tni_free(u.allocated);
+  reader_leave(n, how->keep || status != TN_OK);
+  return status;
+}
+
+static const tni_node_class op_node_class = {op_node_apply, op_node_deinit};
+
+tn_status tni_materialize_grad(const tn_backward *ctx, uint32_t i, tn_tensor **out) {
+  const unpacked *u = (const unpacked *)(const void *)ctx;
+  *out = NULL;
+  if (i >= u->node->node.n_outs)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "result %u was asked for; the call has %u", i, u->node->node.n_outs);
+  return tni_grad_zeros(&u->node->node.shapes[i], out);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a node keeps of a call: tensors, with the version they had, and private copies of plain values.
+ * Which kind of handle a tensor is kept by is Note [Who holds whom] in autograd_int.h.
+ */
+#include "core/autograd/autograd_int.h"
+
+#include <tenon/kit/shape.h>
+
+tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn_tensor **out_kept,
+                          uint32_t *out_version) {
+  *out_kept = NULL;
+  if (TNI_UNLIKELY(!t->version))
+    return tn_fail(TN_ERR_STATE,
+                   "%s: inference tensors cannot be saved for backward; make it outside inference mode, or clone it",
+                   op_name);
+  *out_version = tni_version_get(t);
+  bool has_history = t->base || (t->autograd && t->autograd->grad_fn);
+  if (!own_result && !has_history) {
+    tni_retain(t);
+    *out_kept = t;
+    return TN_OK;
+  }
+  return tni_tensor_alias(t, t->view.ndim, t->view.sizes, t->view.strides, 0, true, out_kept);
+}
+
+static TN_COLD tn_status version_failure(const tn_tensor *kept, uint32_t version, const char *node_name) {
+  return tn_fail(TN_ERR_VERSION,
+                 "%s needs a tensor of shape %s that was changed in place since it was saved: expected version %u, "
+                 "found version %u",
+                 node_name, tn_shape_format(kept->view.ndim, kept->view.sizes, TN_SHAPE_TEXT), version,
+                 tni_version_get(kept));
+}
+
+tn_status tni_saved_check(const tn_tensor *kept, uint32_t version, const char *node_name) {
+  if (TNI_LIKELY(tni_version_get(kept) == version)) return TN_OK;
+  return version_failure(kept, version, node_name);
+}
+
+tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor) {
+  tni_autograd *slot;
+  TN_TRY(tni_tensor_alias(kept, kept->view.ndim, kept->view.sizes, kept->view.strides, 0, true, out_tensor));
+  tn_status status = tni_slot_ensure(*out_tensor, &slot);
+  if (status != TN_OK) {
+    tn_tensor_release(*out_tensor);
+    *out_tensor = NULL;
+    return status;
+  }
+  tni_node_retain(edge.fn);
+  tni_history_set(*out_tensor, edge.fn, edge.nr);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ plain values */
+
+static size_t entry_bytes(const tn_value *v) {
+  switch (v->elem) {
+    case TN_VAL_BOOL: return 1;
+    case TN_VAL_SCALAR: return sizeof(tn_value);
+    default: return 8; /* int, float, handles */
+  }
+}
+
+size_t tni_value_payload(const tn_value *v) {
+  if (v->kind == TN_VAL_STRING) return ((size_t)v->count + 8) & ~(size_t)7;
+  if (v->kind != TN_VAL_LIST) return 0;
+  return (v->count * entry_bytes(v) + 7) & ~(size_t)7;
+}
+
+tn_value tni_value_copy(const tn_value *v, char **pool) {
+  tn_value copy = *v;
+  size_t bytes = tni_value_payload(v);
+  if (!bytes) return copy;
+  size_t used = v->kind == TN_VAL_STRING ? (size_t)v->count + 1 : v->count * entry_bytes(v);
+  memcpy(*pool, v->u.p, used);
+  copy.u.p = *pool;
+  *pool += bytes;
+  return copy;
+}

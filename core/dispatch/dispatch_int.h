@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of core/dispatch share among themselves.
+ */
+#ifndef TENON_CORE_DISPATCH_INT_H
+#define TENON_CORE_DISPATCH_INT_H
+
+#include "core/dispatch/dispatch.h"
+
+enum { TNI_MAX_ARGS = 64 }; /* masks are 64 bits; schema.c refuses more */
+enum { TNI_MAX_OUTS = 8 };  /* tensor results of one operator; table.c refuses more */
+
+/* One structured call in progress: tn_call.core points to it while kernels run. */
+typedef struct tni_step {
+  tn_call *call;
+  const tn_op *op;          /* as called */
+  const tn_value *args;     /* as called */
+  tn_value cast[TNI_MAX_ARGS]; /* what the kernel gets where a cast or copy was needed */
+  tn_tensor *temps[TNI_MAX_ARGS]; /* owned: casts */
+  uint32_t n_temps;
+  bool replaced;            /* cast holds the kernel's arguments, else args do */
+  uint32_t n_out;
+  tn_tensor *result[TNI_MAX_OUTS]; /* owned: what the kernel writes; retained if it is the target itself */
+  tn_tensor *target[TNI_MAX_OUTS]; /* borrowed: in-place and out targets */
+  tn_desc *descs;
+  struct tni_cast_list *lists; /* owned: casts of tensor lists */
+  struct tni_scratch *scratch;
+} tni_step;
+
+/* tn_call.core: the step, or (lowest bit set) the scratch list of a call on the fast path, or NULL. */
+static inline tni_step *tni_call_step(const tn_call *call) {
+  return (uintptr_t)call->core & 1 ? NULL : call->core;
+}
+
+/* Device of a call: the Device argument, else the first operand that is not a 0-d cpu tensor beside another
+ * device, else the default; and the check that the operands go together. */
+tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device);
+/* Strides of an elementwise result by TensorIterator's rule (docs/strides.md). */
+void tni_elementwise_strides(const tn_op *op, const tn_value *args, tn_desc *desc);
+/* Memory of host->scratch: of a step, and of a fast-path call. */
+void tni_scratch_release(struct tni_scratch **list);
+void tni_scratch_release_fast(tn_call *call) TN_COLD;
+void tni_cast_lists_release(tni_step *step);
+/* Casts and copies of a step. */
+tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args);
+tn_status tni_step_localise(tni_step *step, tn_device device);
+/* Overlap rules of in-place and out targets: TN_OK, or the refusal; *out_temporary: write to a temporary first. */
+tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, bool *out_temporary);
+/* Resizes in place, keeping identity and version; new memory if the storage is too small. */
+tn_status tni_resize(tn_tensor *t, uint32_t ndim, const tn_dim *sizes);
+/* The record of copy_. */
+const tn_op *tni_op_copy(void);
+/* dst.copy_(src) below every layer; counts as one write to dst. */
+tn_status tni_copy(tn_tensor *dst, tn_tensor *src);
+/* A fresh row-major tensor with src's values in another dtype or on another device, below every layer. */
+tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_tensor **out_tensor);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the structured step does with operands before a kernel sees them: the device they agree on, casts to
+ * the compute dtype, 0-d cpu numbers brought to the device, overlap with the target, and the strides of an
+ * elementwise result.
+ */
+#include <tenon/kit/dtype.h>
+#include <tenon/kit/shape.h>
+
+#include "core/dispatch/dispatch_int.h"
+#include "core/load/load.h"
+
+/* Calls visit(ctx, tensor) for every tensor operand that is no write target of an out= form. */
+typedef tn_status (*visit_fn)(void *ctx, tn_tensor *t);
+static tn_status each_operand(const tn_op *op, const tn_value *args, visit_fn visit, void *ctx) {
+  for (uint64_t m = op->tensor_args | op->list_args; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) TN_TRY(visit(ctx, v->u.t));
+    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+      if (v->u.ts[i]) TN_TRY(visit(ctx, v->u.ts[i]));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ device */
+
+typedef struct device_vote {
+  uint8_t backend; /* of the running cell */
+  bool decided;
+  tn_device device;
+} device_vote;
+
+static tn_status vote(void *ctx, tn_tensor *t) {
+  device_vote *v = ctx;
+  tn_device d = tn_view_device(&t->view);
+  if (d.backend != v->backend) {
+    if (d.backend == TN_BACKEND_CPU && t->view.ndim == 0) return TN_OK;
+    if (v->backend == TN_BACKEND_META) return TN_OK; /* meta wins over all */
+    return tn_fail(TN_ERR_DEVICE, "all tensors must be on one device; found %s:%d and %s",
+                   tni_backend_name(d.backend), d.index, tni_backend_name(v->backend));
+  }
+  if (!v->decided) {
+    v->decided = true;
+    v->device = d;
+    return TN_OK;
+  }
+  if (d.index == v->device.index) return TN_OK;
+  return tn_fail(TN_ERR_DEVICE, "all tensors must be on one device; found %s:%d and %s:%d",
+                 tni_backend_name(d.backend), v->device.index, tni_backend_name(d.backend), d.index);
+}
+
+tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device) {
+  const tn_op *op = call->op;
+  const tni_cell *cell = call->cell;
+  device_vote v = {cell->bit, false, {cell->bit, 0, 0}};
+  if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE) {
+    *out_device = args[op->device_arg].u.d;
+    return TN_OK;
+  }
+  if (op->flags & TN_OP_CROSS_DEVICE) {
+    /* The target decides, then the first operand. */
+    unsigned first = op->write_args ? (unsigned)__builtin_ctzll(op->write_args)
+                                    : (unsigned)__builtin_ctzll(op->tensor_args | op->list_args);
+    const tn_value *value = &args[first];
+    *out_device = value->kind == TN_VAL_TENSOR ? tn_view_device(value->u.v) : v.device;
+    return TN_OK;
+  }
+  if (!(op->tensor_args | op->list_args)) {
+    tn_device def = tni_tls.modes.default_device;
+    *out_device = def.backend == cell->bit ? def : v.device;
+    return TN_OK;
+  }
+  TN_TRY(each_operand(op, args, vote, &v));
+  *out_device = v.device;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ casts */
+
+/* Makes step->cast the arguments that the kernel gets. */
+static void own_args(tni_step *step) {
+  if (!step->replaced) memcpy(step->cast, step->args, step->op->n_args * sizeof *step->cast);
+  step->replaced = true;
+}
+
+static const tn_value *current_args(const tni_step *step) { return step->replaced ? step->cast : step->args; }
+
+static tn_status replace_arg(tni_step *step, unsigned i, tn_dtype dtype, tn_device device) {
+  tn_tensor *made;
+  TN_TRY(tni_cast_copy(current_args(step)[i].u.t, dtype, device, &made));
+  own_args(step);
+  step->temps[step->n_temps++] = made;
+  step->cast[i] = tn_value_tensor(made);
+  return TN_OK;
+}
+
+/* 0-d cpu operands beside another backend: the kernel gets them where it runs. */
+tn_status tni_step_localise(tni_step *step, tn_device device) {
+  const tn_op *op = step->op;
+  if (op->flags & TN_OP_CROSS_DEVICE) return TN_OK;
+  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &step->args[i];
+    if (v->kind == TN_VAL_TENSOR && v->u.v->backend != device.backend)
+      TN_TRY(replace_arg(step, i, v->u.v->dtype, device));
+  }
+  return TN_OK;
+}
+
+struct tni_cast_list {
+  struct tni_cast_list *next;
+  uint32_t n;
+  tn_tensor *items[]; /* owned; entries may be NULL */
+};
+
+void tni_cast_lists_release(tni_step *step) {
+  while (step->lists) {
+    struct tni_cast_list *list = step->lists;
+    step->lists = list->next;
+    for (uint32_t i = 0; i < list->n; ++i) tn_tensor_release(list->items[i]);
+    tni_free(list);
+  }
+}
+
+static bool list_differs(const tn_value *v, tn_dtype dtype) {
+  for (uint32_t k = 0; k < v->count; ++k)
+    if (v->u.ts[k] && v->u.ts[k]->view.dtype != dtype) return true;
+  return false;
+}
+
+/* Replaces list argument i by one whose tensors all have the dtype. */
+static tn_status cast_list(tni_step *step, unsigned i, tn_dtype dtype) {
+  const tn_value *v = &step->args[i];
+  if (!list_differs(v, dtype)) return TN_OK;
+  size_t bytes = sizeof(struct tni_cast_list) + v->count * sizeof(tn_tensor *);
+  struct tni_cast_list *list = tni_alloc_zero(bytes);
+  if (!list) return tni_oom(bytes, "a list of casts");
+  list->n = v->count;
+  list->next = step->lists;
+  step->lists = list;
+  for (uint32_t k = 0; k < v->count; ++k) {
+    tn_tensor *t = v->u.ts[k];
+    if (!t || t->view.dtype == dtype)
+      list->items[k] = tn_tensor_retain(t);
+    else
+      TN_TRY(tni_cast_copy(t, dtype, tn_view_device(&t->view), &list->items[k]));
+  }
+  own_args(step);
+  step->cast[i].u.ts = list->items;
+  return TN_OK;
+}
+
+tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args) {
+  const tn_op *op = step->op;
+  if (compute == TN_DTYPE_NONE) return TN_OK;
+  uint64_t targets = op->form == TN_FORM_OUT ? op->write_args : 0;
+  for (uint64_t m = op->tensor_args & ~targets & ~keep_args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &current_args(step)[i];
+    if (v->kind == TN_VAL_TENSOR && v->u.v->dtype != compute)
+      TN_TRY(replace_arg(step, i, compute, tn_view_device(v->u.v)));
+  }
+  for (uint64_t m = op->list_args & ~targets & ~keep_args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    if (step->args[i].kind == TN_VAL_LIST) TN_TRY(cast_list(step, i, compute));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ overlap */
+
+typedef struct overlap_check {
+  const tn_op *op;
+  tn_tensor *target;
+  bool temporary;
+} overlap_check;
+
+static tn_status check_operand(void *ctx, tn_tensor *t) {
+  overlap_check *c = ctx;
+  if (t == c->target && !(c->op->form == TN_FORM_OUT)) {
+    if (!(c->op->functional->flags & TN_OP_POINTWISE_ALIAS) && c->op->functional != c->op) c->temporary = true;
+    return TN_OK;
+  }
+  if (t->view.storage != c->target->view.storage || t->view.numel == 0) return TN_OK;
+  if (t == c->target) return TN_OK; /* the out= argument itself */
+  int overlap = tn_view_overlap(&c->target->view, &t->view);
+  if (overlap == TN_OVERLAP_NONE) return TN_OK;
+  if (overlap == TN_OVERLAP_EXACT) {
+    if (c->op->functional->flags & TN_OP_POINTWISE_ALIAS) return TN_OK;
+    if (c->op->form == TN_FORM_INPLACE) {
+      c->temporary = true;
+      return TN_OK;
+    }
+  }
+  return tn_fail(TN_ERR_OVERLAP, "the target shares part of its memory with an input; clone the input first");
+}
+
+/* The out= argument may be the same handle as an input: count its appearances. */
+static bool out_is_input(const tn_op *op, const tn_value *args, const tn_tensor *target) {
+  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR && v->u.t == target) return true;
+  }
+  return false;
+}
+
+tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, bool *out_temporary) {
+  overlap_check c = {op, target, false};
+  *out_temporary = false;
+  if (tn_view_self_overlap(&target->view) != TN_OVERLAP_NONE)
+    return tn_fail(TN_ERR_OVERLAP, "elements of the target share memory (an expanded tensor?); clone it first");
+  if (op->form == TN_FORM_OUT && !(op->functional->flags & TN_OP_POINTWISE_ALIAS) && out_is_input(op, args, target))
+    return tn_fail(TN_ERR_OVERLAP, "the out= tensor is also an input, which this operator does not allow");
+  TN_TRY(each_operand(op, args, check_operand, &c));
+  *out_temporary = c.temporary;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ strides of elementwise results */
+
+/* Strides of operand v in the result's dims; 0 where it is stretched. */
+static tn_dim stride_at(const tn_view *v, unsigned dim, unsigned ndim) {
+  int at = (int)dim - (int)(ndim - v->ndim);
+  if (at < 0 || (v->sizes[at] == 1)) return 0;
+  return v->strides[at];
+}
+
+/* Should dim a lie inside dim b (smaller stride)? The first operand that has different nonzero strides for the
+ * two decides; 0: none does. */
+static int compare_dims(const tn_view *const *views, unsigned n, unsigned a, unsigned b, const tn_desc *d) {
+  for (unsigned k = 0; k < n; ++k) {
+    tn_dim sa = stride_at(views[k], a, d->ndim), sb = stride_at(views[k], b, d->ndim);
+    if (sa == 0 || sb == 0) continue;
+    if (sa != sb) return sa < sb ? -1 : 1;
+    if (d->sizes[a] > d->sizes[b]) return 1;
+  }
+  return 0;
+}
+
+static bool all_dense_alike(const tn_view *const *views, unsigned n, const tn_desc *d) {
+  for (unsigned k = 0; k < n; ++k) {
+    if (!(views[k]->flags & TN_VIEW_DENSE) || views[k]->ndim != d->ndim) return false;
+    for (unsigned i = 0; i < d->ndim; ++i)
+      if (views[k]->sizes[i] != d->sizes[i] || views[k]->strides[i] != views[0]->strides[i]) return false;
+  }
+  return n > 0;
+}
+
+/* Insertion sort of the dims from the innermost, as TensorIterator orders them: ambiguous pairs keep their
+ * place. order[0] is the innermost. */
+static void order_dims(const tn_view *const *views, unsigned n, const tn_desc *d, unsigned *order) {
+  for (unsigned i = 0; i < d->ndim; ++i) order[i] = d->ndim - 1 - i;
+  for (unsigned i = 1; i < d->ndim; ++i) {
+    unsigned at = i;
+    for (unsigned j = i; j-- > 0;) {
+      int c = compare_dims(views, n, order[j], order[at], d);
+      if (c > 0) {
+        unsigned swap = order[j];
+        order[j] = order[at];
+        order[at] = swap;
+        at = j;
+      } else if (c < 0) {
+        break;
+      }
+    }
+  }
+}
+
+void tni_elementwise_strides(const tn_op *op, const tn_value *args, tn_desc *desc) {
+  const tn_view *views[TNI_MAX_ARGS];
+  unsigned n = 0, order[TN_MAX_RANK];
+  uint64_t targets = op->form == TN_FORM_OUT ? op->write_args : 0;
+  for (uint64_t m = op->tensor_args & ~targets; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) views[n++] = v->u.v;
+  }
+  if (all_dense_alike(views, n, desc)) {
+    memcpy(desc->strides, views[0]->strides, desc->ndim * sizeof *desc->strides);
+    return;
+  }
+  order_dims(views, n, desc, order);
+  tn_dim stride = 1;
+  for (unsigned i = 0; i < desc->ndim; ++i) {
+    desc->strides[order[i]] = stride;
+    stride *= desc->sizes[order[i]] > 0 ? desc->sizes[order[i]] : 1;
+  }
+}

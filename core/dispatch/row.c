@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows and cells. A cell is built at its first call: providers are opened and sorted, and the entry (structured
+ * step, view step, body, layer kernel, "missing") is chosen. The first rows of all operators with the same mask
+ * are one shared object, so that start-up allocates nothing per operator.
+ */
+#include "core/dispatch/row.h"
+
+#include "core/dispatch/dispatch_int.h"
+#include "core/load/load.h"
+
+/* A cell with its chain in one block; retired together with rows at shutdown. */
+typedef struct cell_block {
+  struct cell_block *next;
+  tni_cell cell;
+  const tni_kernel *chain[];
+} cell_block;
+
+static cell_block *cells;      /* every built cell; registry lock */
+static tni_row *retired;       /* replaced rows; registry lock */
+static tni_cell build_cells[64];
+static tni_cell autograd_cell = {.fn = tni_autograd_cell, .bit = TNI_BIT_AUTOGRAD};
+static tni_row first_rows[2];  /* without and with the autograd cell */
+static bool first_rows_ready;
+
+static void first_rows_fill(void) {
+  for (uint8_t bit = 0; bit < 64; ++bit) build_cells[bit] = (tni_cell){.fn = tni_cell_build, .bit = bit};
+  for (int with = 0; with < 2; ++with) {
+    tni_row *row = &first_rows[with];
+    row->mask = TNI_KEYS_BACKENDS | (with ? TNI_KEY_AUTOGRAD : 0);
+    for (int bit = 0; bit < 64; ++bit) row->cells[bit] = &build_cells[bit];
+    if (with) row->cells[TNI_BIT_AUTOGRAD] = &autograd_cell;
+  }
+  first_rows_ready = true;
+}
+
+/* Operators whose results never require grad and that write nothing have nothing to do with autograd. */
+static bool meets_autograd(const tn_op *op) {
+  if (!(op->tensor_args | op->list_args)) return false;
+  return op->write_args || !(op->flags & TN_OP_NONDIFF) || op->body;
+}
+
+tn_status tni_row_first(const tn_op *op, const tni_row **out_row) {
+  if (!first_rows_ready) first_rows_fill();
+  *out_row = &first_rows[meets_autograd(op)];
+  return TN_OK;
+}
+
+static bool is_first(const tni_row *row) { return row == &first_rows[0] || row == &first_rows[1]; }
+
+/* Publishes a copy of op's row with another cell at bit. */
+static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell) {
+  const tni_row *old = atomic_load_explicit(&op->row, memory_order_relaxed);
+  if (old->cells[bit] == cell && (old->mask & TNI_KEY(bit))) return TN_OK;
+  tni_row *row = tni_alloc(sizeof *row);
+  if (!row) return tni_oom(sizeof *row, "a row of the dispatch table");
+  *row = *old;
+  row->mask |= TNI_KEY(bit);
+  row->cells[bit] = cell;
+  row->older = NULL;
+  atomic_store_explicit(&op->row, row, memory_order_release);
+  if (!is_first(old)) {
+    tni_row *dead = (tni_row *)(uintptr_t)old;
+    dead->older = retired;
+    retired = dead;
+  }
+  return TN_OK;
+}
+
+static tn_status reset_one(tn_op *op, unsigned bit) { return row_replace(op, bit, &build_cells[bit]); }
+
+tn_status tni_rows_reset(tn_op *op, uint8_t bit) {
+  TN_TRY(reset_one(op, bit));
+  for (size_t i = 0; i < tni_op_count(); ++i) {
+    tn_op *other = tni_op_at(i);
+    if (other->functional == op && other != op) TN_TRY(reset_one(other, bit));
+  }
+  return TN_OK;
+}
+
+void tni_row_drop(tn_op *op) {
+  const tni_row *row = atomic_load_explicit(&op->row, memory_order_relaxed);
+  if (!is_first(row)) tni_free((tni_row *)(uintptr_t)row);
+}
+
+void tni_rows_release(void) {
+  while (retired) {
+    tni_row *row = retired;
+    retired = row->older;
+    tni_free(row);
+  }
+  for (size_t i = 0; i < tni_op_count(); ++i) {
+    tn_op *op = tni_op_at(i);
+    const tni_row *row = atomic_load(&op->row);
+    if (row && !is_first(row)) {
+      atomic_store(&op->row, &first_rows[(row->mask & TNI_KEY_AUTOGRAD) != 0]);
+      tni_free((tni_row *)(uintptr_t)row);
+    }
+  }
+  while (cells) {
+    cell_block *block = cells;
+    cells = block->next;
+    tni_free(block);
+  }
+}
+
+/* ------------------------------------------------------------------ building a cell */
+
+static uint32_t count_kernels(const tn_op *op, uint8_t bit) {
+  uint32_t n = 0;
+  for (const tni_kernel *k = op->kernels; k; k = k->next) n += k->bit == bit;
+  return n;
+}
+
+/* Insertion sort: chains are short. */
+static void chain_add(const tni_kernel **chain, uint32_t n, const tni_kernel *kernel) {
+  while (n && tni_kernel_before(kernel, chain[n - 1])) {
+    chain[n] = chain[n - 1];
+    --n;
+  }
+  chain[n] = kernel;
+}
+
+static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, uint32_t n_chain) {
+  uint32_t flags = op->functional->flags;
+  const tn_op *f = op->functional;
+  if (flags & TN_OP_ALWAYS_BODY) return f->body ? tni_body_step : tni_missing;
+  if (flags & TN_OP_VIEW) return tni_view_step;
+  if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
+  if (bit == TN_BACKEND_META && f->meta && !(flags & TN_OP_CROSS_DEVICE)) return tni_structured;
+  return f->body ? tni_body_step : tni_missing;
+}
+
+static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
+  const tn_op *f = op->functional;
+  uint32_t n = bit == TN_BACKEND_META ? 0 : count_kernels(f, bit);
+  size_t bytes = sizeof(cell_block) + n * sizeof(tni_kernel *);
+  cell_block *block = tni_alloc_zero(bytes);
+  if (!block) return tni_oom(bytes, "a cell of the dispatch table");
+  uint32_t filled = 0;
+  for (const tni_kernel *k = f->kernels; k && n; k = k->next)
+    if (k->bit == bit) chain_add(block->chain, filled++, k);
+  block->cell = (tni_cell){.fn = entry_of(op, bit, n),
+                           .chain = block->chain,
+                           .n_chain = n,
+                           .bit = bit,
+                           .body_last = f->body != NULL};
+  if (bit >= TN_BACKEND_LIMIT && n) { /* a layer's kernel is called as it is */
+    block->cell.fn = block->chain[0]->fn;
+    block->cell.user = block->chain[0]->user;
+  }
+  block->next = cells;
+  cells = block;
+  *out_cell = &block->cell;
+  return TN_OK;
+}
+
+tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_op *op = (tn_op *)(uintptr_t)call->op;
+  uint8_t bit = ((const tni_cell *)call->cell)->bit;
+  TN_TRY(tni_may_dispatch());
+  if (bit != TN_BACKEND_META) tni_open_providers(op->functional, bit);
+  tni_registry_lock();
+  const tni_cell *cell = NULL;
+  tn_status status = TN_OK;
+  const tni_row *row = atomic_load_explicit(&op->row, memory_order_relaxed);
+  if (row->cells[bit]->fn == tni_cell_build) {
+    status = cell_make(op, bit, &cell);
+    if (status == TN_OK) status = row_replace(op, bit, cell);
+  } else {
+    cell = row->cells[bit]; /* another thread was faster */
+  }
+  tni_registry_unlock();
+  if (status != TN_OK) return status;
+  call->cell = cell;
+  call->user = cell->user;
+  return cell->fn(call, args, out);
+}
+
+tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)args;
+  (void)out;
+  const tni_cell *cell = call->cell;
+  return tn_fail(TN_ERR_MISSING_KERNEL, "no kernel for %s and no composite serves %s; `tenon why` names the providers",
+                 tni_backend_name(cell->bit), call->op->functional->name);
+}

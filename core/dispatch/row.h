@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows and cells: making, replacing, retiring. See Note [Rows are immutable]. Registry lock held throughout.
+ */
+#ifndef TENON_CORE_ROW_H
+#define TENON_CORE_ROW_H
+
+#include "core/dispatch/dispatch.h"
+
+/* The row of a new operator: every backend cell is tni_cell_build, the autograd cell is in place. */
+tn_status tni_row_first(const tn_op *op, const tni_row **out_row);
+/* After the kernels of (op, bit) changed: op's cell, and that of its in-place and out forms, is built anew at
+ * its next call. */
+tn_status tni_rows_reset(tn_op *op, uint8_t bit);
+/* The operator goes: its rows too (nothing may have called it). */
+void tni_row_drop(tn_op *op);
+/* At shutdown: frees retired rows and cells. */
+void tni_rows_release(void);
+
+#endif

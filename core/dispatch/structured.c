@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The structured step: meta rule, outputs from the backend's allocator, kernel on views; and the rules of the
+ * in-place and out forms. Entry of every backend cell that has providers (or nothing to compute).
+ *
+ * Note [Fast path]
+ * Most small calls are an elementwise operator on contiguous operands of one shape, dtype and device, floating.
+ * For these the meta rule's answer is the first operand's own descriptor, so the step allocates and calls the
+ * kernel at once. Everything else goes through structured_general, which knows all the rules. Both give the
+ * same result; tests run each sample through both (a size-1 stride of 7 defeats the fast path).
+ */
+#include <stddef.h>
+#include <tenon/kit/dtype.h>
+#include <tenon/kit/promote.h>
+#include <tenon/kit/shape.h>
+
+#include "core/dispatch/dispatch_int.h"
+#include "core/load/load.h"
+#include "core/tensor/generator.h"
+
+/* ------------------------------------------------------------------ fast path */
+
+/* dtype, ndim, itemsize, backend, device index, reserved0: equal in one comparison. */
+static inline uint64_t view_word(const tn_view *v) {
+  uint64_t word;
+  memcpy(&word, &v->dtype, sizeof word);
+  return word;
+}
+
+/* Are all tensor operands alike: contiguous, same sizes, dtype, device? Then *out_first is one of them. */
+static inline bool operands_alike(const tn_op *op, const tn_value *args, const tn_view **out_first) {
+  uint64_t m = op->tensor_args;
+  if (TNI_UNLIKELY(!(m & 1) || args[0].kind != TN_VAL_TENSOR)) return false;
+  const tn_view *a = args[0].u.v;
+  uint32_t flags = a->flags;
+  for (m &= m - 1; m; m &= m - 1) {
+    const tn_value *value = &args[__builtin_ctzll(m)];
+    if (value->kind != TN_VAL_TENSOR) return false;
+    const tn_view *b = value->u.v;
+    if (view_word(a) != view_word(b)) return false;
+    flags &= b->flags;
+    for (unsigned i = 0; i < a->ndim; ++i)
+      if (a->sizes[i] != b->sizes[i]) return false;
+  }
+  *out_first = a;
+  return (flags & TN_VIEW_CONTIGUOUS) != 0;
+}
+
+/* Float operands keep their dtype under every promotion, whatever numbers stand beside them. */
+static inline bool result_dtype_fast(const tn_op *op, tn_dtype dtype, tn_dtype *out_dtype) {
+  if (!(TN_DTYPE_BIT(dtype) & TN_DTYPES_FLOAT)) return false;
+  *out_dtype = op->promote >= TN_PROMOTE_COMPARE ? TN_BOOL : dtype;
+  return true;
+}
+
+static inline const tni_kernel *fast_kernel(const tni_cell *cell, const tn_call *call, const tn_view *v) {
+  if (cell->n_chain == 0) return NULL;
+  const tni_kernel *k = cell->chain[0];
+  bool plain = (k->dtypes & TN_DTYPE_BIT(v->dtype)) && v->ndim <= k->max_rank &&
+               !(k->flags & TN_KERNEL_NONDETERMINISTIC && call->flags & TN_CALL_DETERMINISTIC);
+  return plain ? k : NULL;
+}
+
+/* TN_DECLINED: not for the fast path. */
+static inline tn_status structured_fast(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
+  const tni_cell *cell = call->cell;
+  const tn_view *first;
+  tn_dtype dtype;
+  if (!operands_alike(op, args, &first) || !result_dtype_fast(op, first->dtype, &dtype)) return TN_DECLINED;
+  const tni_kernel *kernel = fast_kernel(cell, call, first);
+  if (TNI_UNLIKELY(!kernel)) return TN_DECLINED;
+  tn_tensor *result;
+  TN_TRY(tni_tensor_like_contiguous(first, dtype, &result));
+  out[0] = tn_value_tensor(result);
+  call->user = kernel->user;
+  call->device = tn_view_device(first);
+  tn_status status = kernel->fn(call, args, out);
+  if (TNI_UNLIKELY(call->core)) tni_scratch_release_fast(call);
+  if (TNI_LIKELY(status == TN_OK)) return TN_OK;
+  out[0] = tn_value_none();
+  tn_tensor_release(result);
+  return status;
+}
+
+/* In place over contiguous self: other operands lie elsewhere or are exactly self. */
+static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
+  const tn_op *op = call->op;
+  const tn_view *first;
+  tn_dtype dtype;
+  if (!operands_alike(op, args, &first) || !result_dtype_fast(op, first->dtype, &dtype)) return TN_DECLINED;
+  if (dtype != first->dtype || (first->flags & TN_VIEW_READ_ONLY)) return TN_DECLINED;
+  for (uint64_t m = op->tensor_args & (op->tensor_args - 1); m; m &= m - 1) {
+    const tn_view *b = args[__builtin_ctzll(m)].u.v;
+    if (b->storage == first->storage && !(b->data == first->data && (op->flags & TN_OP_POINTWISE_ALIAS)))
+      return TN_DECLINED;
+  }
+  const tni_kernel *kernel = fast_kernel(call->cell, call, first);
+  if (TNI_UNLIKELY(!kernel)) return TN_DECLINED;
+  tn_value target = args[0];
+  call->user = kernel->user;
+  call->device = tn_view_device(first);
+  call->flags |= TN_CALL_IN_PLACE;
+  tn_status status = kernel->fn(call, args, &target);
+  if (TNI_UNLIKELY(call->core)) tni_scratch_release_fast(call);
+  if (TNI_UNLIKELY(status != TN_OK)) return status;
+  tni_version_bump(args[0].u.t);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ general path: descriptors */
+
+static tn_status meta_grow_refused(tn_meta *meta, uint32_t n) {
+  return tn_fail(TN_ERR_INTERNAL, "a list of %u results from an operator that is no view", n);
+}
+
+static uint32_t functional_outs(const tn_op *op) {
+  const tni_schema *s = op->functional->schema;
+  if (op->functional->form == TN_FORM_FUNCTIONAL) return op->functional->n_outs;
+  return s->n_results; /* in-place only entries: their target */
+}
+
+/* Runs the meta rule into step->descs; n_out, compute dtype in *meta. */
+static tn_status run_meta(tni_step *step, tn_meta *meta) {
+  const tn_op *op = step->op;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    tn_desc *d = &step->descs[i];
+    d->dtype = TN_DTYPE_NONE;
+    d->ndim = 0;
+    d->layout = TN_DESC_CONTIGUOUS;
+    d->absent = d->unknown = 0;
+    d->offset = 0;
+  }
+  *meta = (tn_meta){.host = tn_kit_host_table,
+                    .op = op,
+                    .op_name = op->name,
+                    .default_dtype = tni_tls.modes.default_dtype,
+                    .compute_dtype = TN_DTYPE_NONE,
+                    .n_out = step->n_out,
+                    .out_capacity = step->n_out,
+                    .out = step->descs,
+                    .promote = op->functional->promote,
+                    .n_args = op->functional->n_args,
+                    .grow = meta_grow_refused};
+  return op->meta ? op->meta(meta, step->args) : TN_OK;
+}
+
+/* ------------------------------------------------------------------ general path: results */
+
+static const tn_dim *desc_strides(tni_step *step, tn_desc *d) {
+  switch (d->layout) {
+    case TN_DESC_STRIDES: return d->strides;
+    case TN_DESC_ELEMENTWISE: tni_elementwise_strides(step->op, step->args, d); return d->strides;
+    case TN_DESC_LIKE_SELF: {
+      const tn_view *self = step->args[0].kind == TN_VAL_TENSOR ? step->args[0].u.v : NULL;
+      bool like = self && (self->flags & TN_VIEW_DENSE) &&
+                  tn_shape_equal(self->ndim, self->sizes, d->ndim, d->sizes);
+      return like ? self->strides : NULL;
+    }
+    default: return NULL;
+  }
+}
+
+static tn_status new_result(tni_step *step, uint32_t i, tn_device device) {
+  tn_desc *d = &step->descs[i];
+  if (d->absent || d->unknown) return TN_OK;
+  return tni_tensor_new(d->dtype, d->ndim, d->sizes, desc_strides(step, d), device, &step->result[i]);
+}
+
+/* The in-place or out target of result i. */
+static tn_tensor *target_of(const tni_step *step, uint32_t i) {
+  const tn_op *op = step->op;
+  uint64_t m = op->write_args;
+  for (; i && m; --i) m &= m - 1;
+  if (!m) return NULL;
+  const tn_value *v = &step->args[__builtin_ctzll(m)];
+  return v->kind == TN_VAL_TENSOR ? v->u.t : NULL;
+}
+
+static tn_status check_writable(const tn_tensor *t) {
+  if (t->view.flags & TN_VIEW_READ_ONLY)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "the target's memory was imported read-only; writes are refused");
+  if (!t->version && !tni_tls.modes.inference)
+    return tn_fail(TN_ERR_STATE, "an inference tensor may be written in place only in inference mode");
+  return TN_OK;
+}
+
+/* out= targets take the result's shape: a warning, unless they were empty. */
+static tn_status resize_out(tn_tensor *t, uint32_t ndim, const tn_dim *sizes) {
+  if (tn_shape_equal(t->view.ndim, t->view.sizes, ndim, sizes)) return TN_OK;
+  if (t->view.numel != 0)
+    tn_log(TN_LOG_WARN, "an out= tensor of shape %s was resized to %s",
+           tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT), tn_shape_format(ndim, sizes, TN_SHAPE_TEXT));
+  return tni_resize(t, ndim, sizes);
+}
+
+static tn_status check_target_shape(const tn_op *op, const tn_tensor *t, const tn_desc *d) {
+  if (tn_shape_equal(t->view.ndim, t->view.sizes, d->ndim, d->sizes)) return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "the result has shape %s, which does not fit the in-place target of shape %s",
+                 tn_shape_format(d->ndim, d->sizes, TN_SHAPE_TEXT),
+                 tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT));
+}
+
+/* Chooses where result i is written: the target itself, or a temporary that is copied into it afterwards. */
+static tn_status bind_target(tni_step *step, uint32_t i, tn_device device) {
+  const tn_op *op = step->op;
+  tn_desc *d = &step->descs[i];
+  tn_tensor *t = target_of(step, i);
+  if (!t) return tn_fail(TN_ERR_INVALID_ARGUMENT, "the target of result %u is missing; a tensor was expected", i);
+  TN_TRY(check_writable(t));
+  step->target[i] = t;
+  if (d->absent || d->unknown) return TN_OK;
+  if (t->view.backend != device.backend || t->view.device_index != device.index)
+    return tn_fail(TN_ERR_DEVICE, "the result is on %s:%d, the target on %s:%d", tni_backend_name(device.backend),
+                   device.index, tni_backend_name(t->view.backend), t->view.device_index);
+  if (!tn_can_cast(d->dtype, t->view.dtype))
+    return tn_fail(TN_ERR_DTYPE, "a result of dtype %s cannot be stored in a target of dtype %s",
+                   tn_dtype_name(d->dtype), tn_dtype_name(t->view.dtype));
+  bool temporary = false;
+  if (op->form == TN_FORM_INPLACE) TN_TRY(check_target_shape(op, t, d));
+  TN_TRY(tni_check_overlap(op, step->args, t, &temporary));
+  if (op->form == TN_FORM_OUT) TN_TRY(resize_out(t, d->ndim, d->sizes));
+  if (temporary || t->view.dtype != d->dtype) {
+    d->layout = TN_DESC_CONTIGUOUS;
+    return new_result(step, i, device);
+  }
+  tni_retain(t);
+  step->result[i] = t;
+  return TN_OK;
+}
+
+static tn_status make_results(tni_step *step, tn_device device) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    TN_TRY(step->op->form == TN_FORM_FUNCTIONAL ? new_result(step, i, device) : bind_target(step, i, device));
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ general path: kernels */
+
+static tn_dtype claim_dtype(const tni_step *step, const tn_meta *meta) {
+  if (meta->compute_dtype != TN_DTYPE_NONE) return meta->compute_dtype;
+  const tn_op *op = step->op;
+  for (uint64_t m = op->tensor_args | op->list_args; m; m &= m - 1) {
+    const tn_value *v = &step->args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) return v->u.v->dtype;
+    if (v->kind == TN_VAL_LIST && v->count && v->u.vs[0]) return v->u.vs[0]->dtype;
+  }
+  return step->n_out ? step->descs[0].dtype : TN_FLOAT32;
+}
+
+static uint32_t claim_rank(const tni_step *step) {
+  uint32_t rank = 0;
+  for (uint64_t m = step->op->tensor_args; m; m &= m - 1) {
+    const tn_value *v = &step->args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR && v->u.v->ndim > rank) rank = v->u.v->ndim;
+  }
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (!step->descs[i].absent && step->descs[i].ndim > rank) rank = step->descs[i].ndim;
+  return rank;
+}
+
+static tn_status draw_random(tn_call *call, tni_step *step, tn_device device) {
+  const tn_op *op = step->op->functional;
+  if (!op->rng) return TN_OK;
+  tn_generator *generator = NULL;
+  for (uint32_t i = 0; i < op->n_args; ++i)
+    if (step->args[i].kind == TN_VAL_GENERATOR) generator = step->args[i].u.g;
+  if (!generator) TN_TRY(tn_generator_default(device, &generator));
+  int64_t numel = step->result[0] ? step->result[0]->view.numel : 0;
+  tni_generator_draw(generator, (uint64_t)op->rng(step->args, numel), &call->rng_seed, &call->rng_offset);
+  return TN_OK;
+}
+
+/* A kernel that wants contiguous memory gets contiguous copies; the originals stay for the next provider. */
+static tn_status call_contiguous(tn_call *call, tni_step *step, const tni_kernel *kernel, const tn_value *args,
+                                 tn_value *out) {
+  tn_value plain[TNI_MAX_ARGS];
+  tn_tensor *made[TNI_MAX_ARGS + TNI_MAX_OUTS];
+  uint32_t n = 0;
+  tn_status status = TN_OK;
+  memcpy(plain, args, step->op->n_args * sizeof *args);
+  for (uint64_t m = step->op->tensor_args; m && status == TN_OK; m &= m - 1) {
+    tn_value *v = &plain[__builtin_ctzll(m)];
+    if (v->kind != TN_VAL_TENSOR || (v->u.v->flags & TN_VIEW_CONTIGUOUS)) continue;
+    status = tni_cast_copy(v->u.t, v->u.v->dtype, tn_view_device(v->u.v), &made[n]);
+    if (status == TN_OK) *v = tn_value_tensor(made[n++]);
+  }
+  tn_value into[TNI_MAX_OUTS];
+  for (uint32_t i = 0; i < step->n_out && status == TN_OK; ++i) {
+    into[i] = out[i];
+    if (out[i].kind != TN_VAL_TENSOR || (out[i].u.v->flags & TN_VIEW_CONTIGUOUS)) continue;
+    const tn_view *v = out[i].u.v;
+    status = tni_tensor_new(v->dtype, v->ndim, v->sizes, NULL, tn_view_device(v), &made[n]);
+    if (status == TN_OK) into[i] = tn_value_tensor(made[n++]);
+  }
+  if (status == TN_OK) status = kernel->fn(call, plain, into);
+  for (uint32_t i = 0; i < step->n_out && status == TN_OK; ++i)
+    if (into[i].kind == TN_VAL_TENSOR && into[i].u.t != out[i].u.t) status = tni_copy(out[i].u.t, into[i].u.t);
+  while (n) tn_tensor_release(made[--n]);
+  return status;
+}
+
+/* Arguments behind the ones that a kernel's schema has are at default: may it serve this call? */
+static bool knows_arguments(const tni_kernel *kernel, const tn_op *op, const tn_value *args) {
+  const tni_schema *s = op->functional->schema;
+  for (uint32_t i = kernel->max_args; i < s->n_args; ++i) {
+    const tn_value *d = &s->args[i].default_value;
+    if (args[i].kind != d->kind || args[i].u.bits != d->u.bits) return false;
+  }
+  return true;
+}
+
+static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args, tn_value *out) {
+  const tni_cell *cell = call->cell;
+  tn_dtype dtype = claim_dtype(step, meta);
+  uint32_t rank = claim_rank(step);
+  bool deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0;
+  for (uint32_t i = 0; i < cell->n_chain; ++i) {
+    const tni_kernel *k = cell->chain[i];
+    if (tni_kernel_refuses(k, dtype, rank, deterministic) || !knows_arguments(k, step->op, args)) continue;
+    call->user = k->user;
+    tn_status status = k->flags & TN_KERNEL_CONTIGUOUS ? call_contiguous(call, step, k, args, out)
+                                                        : k->fn(call, args, out);
+    tni_scratch_release(&step->scratch);
+    if (status != TN_DECLINED) return status;
+  }
+  if (cell->bit == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL)) return TN_OK;
+  return TN_DECLINED;
+}
+
+/* ------------------------------------------------------------------ general path: the end */
+
+static bool is_write_list(const tn_op *op, unsigned i) { return op->write_args & op->list_args & TNI_KEY(i); }
+
+/* Bumps what the kernel wrote; copies temporaries into their targets (which counts as their write). */
+static tn_status settle_targets(tni_step *step) {
+  const tn_op *op = step->op;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    tn_tensor *t = step->target[i];
+    if (!t) continue;
+    if (step->result[i] == t) {
+      tni_version_bump(t);
+    } else if (step->result[i]) {
+      if (step->descs[i].unknown) {
+        const tn_view *v = &step->result[i]->view;
+        TN_TRY(resize_out(t, v->ndim, v->sizes));
+      }
+      TN_TRY(tni_copy(t, step->result[i]));
+    }
+  }
+  for (uint64_t m = op->write_args & op->list_args; m; m &= m - 1) {
+    const tn_value *v = &step->args[__builtin_ctzll(m)];
+    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+      if (v->u.ts[i]) tni_version_bump(v->u.ts[i]);
+  }
+  return TN_OK;
+}
+
+static tn_status check_write_lists(const tni_step *step) {
+  const tn_op *op = step->op;
+  for (uint32_t a = 0; a < op->n_args; ++a) {
+    if (!is_write_list(op, a) || step->args[a].kind != TN_VAL_LIST) continue;
+    for (uint32_t i = 0; i < step->args[a].count; ++i)
+      if (step->args[a].u.ts[i]) TN_TRY(check_writable(step->args[a].u.ts[i]));
+  }
+  return TN_OK;
+}
+
+static void step_release(tni_step *step) {
+  tni_scratch_release(&step->scratch);
+  tni_cast_lists_release(step);
+  while (step->n_temps) tn_tensor_release(step->temps[--step->n_temps]);
+  for (uint32_t i = 0; i < step->n_out; ++i) tn_tensor_release(step->result[i]);
+}
+
+/* Everything between the meta rule and the results. */
+static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
+  tn_value out[TNI_MAX_OUTS];
+  TN_TRY(tni_call_device(call, step->args, &call->device));
+  TN_TRY(run_meta(step, meta));
+  TN_TRY(check_write_lists(step));
+  TN_TRY(make_results(step, call->device));
+  TN_TRY(tni_step_localise(step, call->device));
+  TN_TRY(tni_step_cast(step, meta->compute_dtype, meta->keep_args));
+  TN_TRY(draw_random(call, step, call->device));
+  for (uint32_t i = 0; i < step->n_out; ++i) out[i] = tn_value_tensor(step->result[i]);
+  const tn_value *args = step->replaced ? step->cast : step->args;
+  call->core = step;
+  if (step->op->form != TN_FORM_FUNCTIONAL) call->flags |= TN_CALL_IN_PLACE;
+  tn_status status = run_chain(call, step, meta, args, out);
+  call->core = NULL;
+  return status;
+}
+
+static tn_status missing_outputs(const tni_step *step) {
+  bool meta = ((const tni_cell *)step->call->cell)->bit == TN_BACKEND_META;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    if (step->result[i] || step->descs[i].absent) continue;
+    if (meta)
+      return tn_fail(TN_ERR_UNSUPPORTED, "the size of result %u depends on data, which meta tensors do not have", i);
+    return tn_fail(TN_ERR_PLUGIN, "the kernel succeeded without making result %u", i);
+  }
+  return TN_OK;
+}
+
+static tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_desc descs[TNI_MAX_OUTS];
+  tn_meta meta;
+  tni_step step;
+  step.call = call;
+  step.op = call->op;
+  step.args = args;
+  step.n_temps = 0;
+  step.replaced = false;
+  step.lists = NULL;
+  step.n_out = functional_outs(call->op);
+  step.descs = descs;
+  step.scratch = NULL;
+  for (uint32_t i = 0; i < step.n_out; ++i) step.result[i] = step.target[i] = NULL;
+
+  tn_status status = step_run(call, &step, &meta);
+  bool body = status == TN_DECLINED;
+  if (body && !call->op->functional->body) {
+    body = false;
+    status = tni_missing(call, args, out);
+  }
+  if (status == TN_OK) status = missing_outputs(&step);
+  if (status == TN_OK) status = settle_targets(&step);
+  if (status == TN_OK && call->op->form == TN_FORM_FUNCTIONAL) {
+    for (uint32_t i = 0; i < step.n_out; ++i) {
+      out[i] = tn_value_tensor(step.result[i]);
+      step.result[i] = NULL;
+    }
+  }
+  step_release(&step);
+  return body ? tni_body_step(call, args, out) : status;
+}
+
+tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
+  if (TNI_LIKELY(op->flags & TN_OP_ELEMENTWISE)) {
+    tn_status status = op->form == TN_FORM_FUNCTIONAL ? structured_fast(call, args, out)
+                       : op->form == TN_FORM_INPLACE  ? inplace_fast(call, args)
+                                                      : TN_DECLINED;
+    if (TNI_LIKELY(status != TN_DECLINED)) return status;
+  }
+  return structured_general(call, args, out);
+}
+
+/* ------------------------------------------------------------------ host->new_output */
+
+tn_status tni_call_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view) {
+  tni_step *step = tni_call_step(call);
+  *out_view = NULL;
+  if (!step || i >= step->n_out)
+    return tn_fail(TN_ERR_PLUGIN, "new_output(%u): the running operator has no such result", i);
+  if (!step->descs[i].unknown || step->result[i])
+    return tn_fail(TN_ERR_PLUGIN, "new_output(%u): the result %s", i,
+                   step->result[i] ? "was made already" : "has a size that the meta rule decides");
+  tn_desc *d = &step->descs[i];
+  TN_TRY(tni_tensor_new(d->dtype, ndim, sizes, NULL, call->device, &step->result[i]));
+  *out_view = &step->result[i]->view;
+  return TN_OK;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private, full-size copies of what a plugin registers. The plugin lends its structs and strings for the length
+ * of the call only; the tables keep them until exit.
+ */
+#include "core/load/load_int.h"
+#include "core/tensor/generator.h"
+
+/* ------------------------------------------------------------------ operators */
+
+static tn_status copy_text(const char *from, const char **out_copy) {
+  *out_copy = NULL;
+  if (!from) return TN_OK;
+  *out_copy = tni_strdup(from);
+  return *out_copy ? TN_OK : tni_oom(strlen(from) + 1, "an operator's text");
+}
+
+static void *copy_bytes(const void *from, size_t size) {
+  void *to = tni_alloc(size ? size : 1);
+  if (to && size) memcpy(to, from, size);
+  return to;
+}
+
+static void grad_free(const tn_grad_def *grad) {
+  if (!grad) return;
+  tni_free((void *)grad->input_args);
+  tni_free((void *)grad->saves);
+  tni_free((void *)grad->node_name);
+  tni_free((void *)grad);
+}
+
+static tn_status grad_copy(const tn_grad_def *from, uint32_t n_args, const tn_grad_def **out_copy) {
+  tn_grad_def def;
+  *out_copy = NULL;
+  if (!from) return TN_OK;
+  tni_copy_sized(&def, sizeof def, from);
+  if (!def.fn || !def.n_inputs || !def.input_args || !def.saves)
+    return TN_FAIL(TN_ERR_PLUGIN, "a gradient needs fn, n_inputs, input_args and saves");
+  for (uint32_t i = 0; i < def.n_inputs; ++i)
+    if (def.input_args[i] >= n_args || (i && def.input_args[i] <= def.input_args[i - 1]))
+      return TN_FAIL(TN_ERR_PLUGIN, "a gradient's input_args are ascending positions below %u; entry %u is %u", n_args, i,
+                     def.input_args[i]);
+  tn_grad_def *copy = tni_alloc_zero(sizeof *copy);
+  if (!copy) return tni_oom(sizeof *copy, "a gradient's record");
+  *copy = def;
+  copy->struct_size = sizeof *copy;
+  copy->input_args = copy_bytes(def.input_args, def.n_inputs);
+  copy->saves = copy_bytes(def.saves, def.n_inputs * sizeof *def.saves);
+  copy->node_name = tni_strdup(def.node_name ? def.node_name : "PluginBackward0");
+  *out_copy = copy;
+  return copy->input_args && copy->saves && copy->node_name ? TN_OK : tni_oom(0, "a gradient's record");
+}
+
+void tni_operator_free(tn_operator_def *def) {
+  if (!def) return;
+  tni_free((void *)def->schema);
+  tni_free((void *)def->functional);
+  tni_free((void *)def->doc);
+  tni_free((void *)def->file);
+  grad_free(def->grad);
+  tni_free(def);
+}
+
+static tn_status fill_operator(const tn_operator_def *def, tn_operator_def *copy) {
+  TN_TRY(copy_text(def->schema, &copy->schema));
+  TN_TRY(copy_text(def->functional, &copy->functional));
+  TN_TRY(copy_text(def->doc, &copy->doc));
+  TN_TRY(copy_text(def->file, &copy->file));
+  tni_schema *schema;
+  TN_TRY(tni_schema_parse(def->schema, &schema));
+  tn_status status = grad_copy(def->grad, schema->n_args, &copy->grad);
+  if (status != TN_OK) TN_WRAP(status, "operator %s", schema->name);
+  tni_schema_release(schema);
+  return status;
+}
+
+tn_status tni_operator_copy(const tn_operator_def *def, tn_operator_def **out_copy) {
+  tn_operator_def *copy = tni_alloc(sizeof *copy);
+  if (!copy) return tni_oom(sizeof *copy, "an operator's record");
+  *copy = *def;
+  copy->struct_size = sizeof *copy;
+  copy->schema = copy->functional = copy->doc = copy->file = NULL;
+  copy->grad = NULL;
+  tn_status status = fill_operator(def, copy);
+  if (status == TN_OK) *out_copy = copy;
+  else tni_operator_free(copy);
+  return status;
+}
+
+/* ------------------------------------------------------------------ backends */
+
+typedef struct backend_block {
+  tni_backend backend; /* first: freed through its address */
+  tn_backend_def def;
+} backend_block;
+
+static tn_status check_backend(const tn_backend_def *def) {
+  if (!def->device_count || !def->alloc || !def->free || !def->from_host || !def->to_host)
+    return TN_FAIL(TN_ERR_PLUGIN, "the rows device_count, alloc, free, from_host and to_host are required; %s is NULL",
+                   !def->device_count ? "device_count" : !def->alloc ? "alloc" : !def->free ? "free"
+                   : !def->from_host  ? "from_host" : "to_host");
+  if (!def->alignment_bytes || (def->alignment_bytes & (def->alignment_bytes - 1)))
+    return TN_FAIL(TN_ERR_PLUGIN, "alignment_bytes is %u, expected a power of two", def->alignment_bytes);
+  if ((def->flags & TN_BACKEND_INLINE_MEMORY) && !(def->flags & TN_BACKEND_HOST_MEMORY))
+    return TN_FAIL(TN_ERR_PLUGIN, "TN_BACKEND_INLINE_MEMORY needs TN_BACKEND_HOST_MEMORY");
+  if (def->fork > TN_FORK_POISONED) return TN_FAIL(TN_ERR_PLUGIN, "fork is %u, which this host does not know", def->fork);
+  return TN_OK;
+}
+
+tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend) {
+  TN_TRY(check_backend(def));
+  uint8_t id;
+  TN_TRY(tni_key_backend(def->device_name, &id));
+  backend_block *block = tni_alloc_zero(sizeof *block);
+  if (!block) return tni_oom(sizeof *block, "a backend's record");
+  block->def = *def;
+  block->def.struct_size = sizeof block->def;
+  block->def.device_name = tni_backend_name(id);
+  block->backend = (tni_backend){.id = id, .def = &block->def, .name = tni_backend_name(id)};
+  *out_backend = &block->backend;
+  return TN_OK;
+}
+
+void tni_backend_free(tni_backend *backend) {
+  if (!backend) return;
+  for (int32_t i = 0; backend->generators && i < backend->n_devices; ++i) tn_generator_release(backend->generators[i]);
+  tni_free(backend->generators);
+  tni_free(backend);
+}
+
+static tn_status make_generators(tni_backend *b, int32_t n) {
+  b->generators = tni_alloc_zero((size_t)n * sizeof *b->generators);
+  if (!b->generators) return tni_oom((size_t)n * sizeof *b->generators, "a backend's generators");
+  for (; b->n_devices < n; ++b->n_devices) TN_TRY(tn_generator_new(tni_generator_seed(), &b->generators[b->n_devices]));
+  return TN_OK;
+}
+
+tn_status tni_backend_count_devices(tni_backend *b) {
+  int32_t n = 0;
+  tn_error_clear();
+  tn_status status = b->def->device_count(b->def->ctx, &n);
+  if (status == TN_ERR_UNAVAILABLE && *tn_error_message()) return status;
+  if (status == TN_ERR_UNAVAILABLE || (status == TN_OK && n == 0))
+    return TN_FAIL(TN_ERR_UNAVAILABLE, "no %s device is present", b->name);
+  if (status != TN_OK) return TN_WRAP(status, "device %s: device_count failed", b->name);
+  if (n < 0 || n > INT16_MAX)
+    return TN_FAIL(TN_ERR_PLUGIN, "device %s: device_count gave %d, expected 0 to %d", b->name, (int)n, INT16_MAX);
+  return make_generators(b, n);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of layers, solved once over all manifests, before the first tensor exists.
+ *
+ * The core's anchors (back, autograd, trace, autocast, front) cut the layer bits into four regions. A layer's
+ * class names its region; `above` and `below` narrow it and order it against other layers. Solved in steps:
+ * bounds spread along the constraints, then layers are taken lowest first, ties broken by name, so that the
+ * result is the same in every run and for every load order. Within a region the layers are spread evenly.
+ * Who cannot be placed is rejected with the constraint that failed, and the rest is solved again.
+ */
+#include "core/load/load_int.h"
+
+enum { REGIONS = 4 };
+static const unsigned anchors[REGIONS + 1] = {TNI_BIT_BACK, TNI_BIT_AUTOGRAD, TNI_BIT_TRACE, TNI_BIT_AUTOCAST,
+                                              TNI_BIT_FRONT};
+
+typedef struct node {
+  tni_plugin *plugin;
+  const tni_manifest_layer *layer;
+  int least, most; /* regions */
+  int region;
+  size_t waits;    /* layers below it that are not placed yet */
+  bool placed;
+} node;
+
+typedef struct graph {
+  node *nodes;
+  size_t count, capacity;
+  node **order; /* lowest first */
+} graph;
+
+static bool has_item(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *item = list; *item;) {
+    size_t length = strcspn(item, ",");
+    if (length == n && strncmp(item, name, n) == 0) return true;
+    item += length;
+    if (*item) ++item;
+  }
+  return false;
+}
+
+/* Must a stand below b? */
+static bool stands_below(const node *a, const node *b) {
+  return a != b && (has_item(b->layer->above, a->layer->name) || has_item(a->layer->below, b->layer->name));
+}
+
+static tn_status reject(node *n, const char *words, const char *other) {
+  tn_fail(TN_ERR_DATA, "layer %s: %s%s", n->layer->name, words, other);
+  tni_plugin_set(n->plugin, TN_PLUGIN_REJECTED);
+  tn_log(TN_LOG_WARN, "plugin %s: %s", n->plugin->path, tni_plugin_reason(n->plugin));
+  return TN_ERR_DATA;
+}
+
+/* ------------------------------------------------------------------ collecting */
+
+static bool is_anchor(const char *name) { return strcmp(name, "trace") == 0 || strcmp(name, "autocast") == 0; }
+
+static tn_status add_node(graph *g, tni_plugin *p, const tni_manifest_layer *layer) {
+  node n = {.plugin = p, .layer = layer, .least = 0, .most = REGIONS - 1};
+  if (tni_key_reserved(layer->name) || strcmp(layer->name, "cpu") == 0)
+    return reject(&n, "the name is a key of the core", "");
+  for (size_t i = 0; i < g->count; ++i)
+    if (strcmp(g->nodes[i].layer->name, layer->name) == 0)
+      return reject(&n, "the name is taken by ", g->nodes[i].plugin->path);
+  for (int i = 0; i <= REGIONS; ++i) {
+    const char *anchor = (const char *const[]){"back", "autograd", "trace", "autocast", "front"}[i];
+    if (has_item(layer->above, anchor) && i > n.least) n.least = i;
+    if (has_item(layer->below, anchor) && i - 1 < n.most) n.most = i - 1;
+  }
+  if (is_anchor(layer->name)) n.least = n.most = strcmp(layer->name, "trace") == 0 ? 2 : 3;
+  TN_TRY(tni_grow(&g->nodes, &g->capacity, g->count, sizeof n));
+  g->nodes[g->count++] = n;
+  return TN_OK;
+}
+
+/* TN_ERR_DATA: a plugin was rejected; collect again. */
+static tn_status collect(graph *g, const tni_plugin_list *list) {
+  g->count = 0;
+  for (size_t i = 0; i < list->count; ++i) {
+    tni_plugin *p = list->items[i];
+    if (tni_plugin_state(p) != TN_PLUGIN_LOADABLE) continue;
+    for (size_t k = 0; k < p->manifest->layers.count; ++k) TN_TRY(add_node(g, p, &p->manifest->layers.items[k]));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ solving */
+
+/* Lowest first; among the ready ones the smallest name. What is left over stands in a circle. */
+static tn_status sort_nodes(graph *g) {
+  for (size_t i = 0; i < g->count; ++i)
+    for (size_t k = 0; k < g->count; ++k) g->nodes[i].waits += stands_below(&g->nodes[k], &g->nodes[i]);
+  for (size_t done = 0; done < g->count; ++done) {
+    node *best = NULL;
+    for (size_t i = 0; i < g->count; ++i) {
+      node *n = &g->nodes[i];
+      if (n->placed || n->waits) continue;
+      if (!best || strcmp(n->layer->name, best->layer->name) < 0) best = n;
+    }
+    if (!best) return TN_ERR_DATA;
+    best->placed = true;
+    g->order[done] = best;
+    for (size_t i = 0; i < g->count; ++i) g->nodes[i].waits -= stands_below(best, &g->nodes[i]);
+  }
+  return TN_OK;
+}
+
+/* A layer that nothing unplaced stands below any more cannot be in the circle's way: walk down from any rest
+ * until a node repeats, and reject every plugin of that circle. */
+static tn_status reject_circle(graph *g) {
+  node *at = NULL;
+  for (size_t i = 0; i < g->count && !at; ++i)
+    if (!g->nodes[i].placed) at = &g->nodes[i];
+  for (size_t step = 0; step < 2 * g->count; ++step) {
+    node *next = NULL;
+    for (size_t i = 0; i < g->count && !next; ++i)
+      if (!g->nodes[i].placed && stands_below(&g->nodes[i], at)) next = &g->nodes[i];
+    /* The second half of the walk runs along the circle. */
+    if (step >= g->count && tni_plugin_state(next->plugin) != TN_PLUGIN_REJECTED) {
+      tn_fail(TN_ERR_DATA, "layer %s of plugin %s and layer %s of plugin %s stand in a circle of above and below",
+              next->layer->name, next->plugin->name, at->layer->name, at->plugin->name);
+      tni_plugin_set(next->plugin, TN_PLUGIN_REJECTED);
+      tn_log(TN_LOG_WARN, "plugin %s: %s", next->plugin->path, tni_plugin_reason(next->plugin));
+    }
+    at = next;
+  }
+  return TN_ERR_DATA;
+}
+
+/* An anchor's bit is the lower end of its region. */
+static int most_below(const node *n) { return is_anchor(n->layer->name) ? n->most - 1 : n->most; }
+
+/* Bounds spread upwards and downwards, then each layer takes its class's region or the nearest allowed one. */
+static tn_status find_regions(graph *g) {
+  for (size_t i = 0; i < g->count; ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (stands_below(g->order[k], g->order[i]) && g->order[k]->least > g->order[i]->least)
+        g->order[i]->least = g->order[k]->least;
+  for (size_t i = g->count; i-- > 0;)
+    for (size_t k = i + 1; k < g->count; ++k)
+      if (stands_below(g->order[i], g->order[k]) && most_below(g->order[k]) < g->order[i]->most)
+        g->order[i]->most = most_below(g->order[k]);
+  for (size_t i = 0; i < g->count; ++i) {
+    node *n = g->order[i];
+    if (n->least > n->most) return reject(n, "its above and below leave no place between the core's layers", "");
+    n->region = n->layer->class_ < n->least ? n->least : n->layer->class_ > n->most ? n->most : n->layer->class_;
+    for (size_t k = 0; k < i; ++k)
+      if (stands_below(g->order[k], n) && g->order[k]->region > n->region) n->region = g->order[k]->region;
+  }
+  return TN_OK;
+}
+
+static bool in_region(const node *n, int region) { return n->region == region && !is_anchor(n->layer->name); }
+
+static unsigned room_of(int region) { return anchors[region + 1] - anchors[region] - 1; }
+
+static tn_status check_room(graph *g, unsigned counts[REGIONS]) {
+  for (int region = 0; region < REGIONS; ++region) {
+    for (size_t i = 0; i < g->count; ++i) {
+      if (!in_region(g->order[i], region)) continue;
+      if (++counts[region] > room_of(region))
+        return reject(g->order[i], "no free bit is left in its region of the layer order", "");
+    }
+  }
+  return TN_OK;
+}
+
+static tn_status give_bits(graph *g) {
+  unsigned counts[REGIONS] = {0};
+  TN_TRY(check_room(g, counts));
+  for (int region = 0; region < REGIONS; ++region) {
+    unsigned at = 0;
+    for (size_t i = 0; i < g->count; ++i) {
+      if (!in_region(g->order[i], region)) continue;
+      unsigned step = ++at * (room_of(region) + 1) / (counts[region] + 1);
+      TN_TRY(tni_key_layer(g->order[i]->layer->name, anchors[region] + step));
+    }
+  }
+  return TN_OK;
+}
+
+static tn_status solve(graph *g, const tni_plugin_list *list) {
+  TN_TRY(collect(g, list));
+  tni_free(g->order);
+  g->order = NULL;
+  if (g->count == 0) return TN_OK;
+  g->order = tni_alloc(g->count * sizeof *g->order);
+  if (!g->order) return tni_oom(g->count * sizeof *g->order, "the order of layers");
+  if (sort_nodes(g) != TN_OK) return reject_circle(g);
+  TN_TRY(find_regions(g));
+  return give_bits(g);
+}
+
+tn_status tni_order_layers(tni_plugin_list *list) {
+  graph g = {0};
+  tn_status status;
+  do status = solve(&g, list);
+  while (status == TN_ERR_DATA);
+  tni_free(g.nodes);
+  tni_free(g.order);
+  return status;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random streams: a Philox key (seed) and the next counter (offset) behind a lock. Kernels never see one; the
+ * structured step draws a range of counters and passes two integers.
+ */
+#include "core/tensor/generator.h"
+
+#include "core/load/load.h"
+
+struct tn_generator {
+  tni_mutex mutex;
+  tn_generator_state state;
+};
+
+/* The seed that nobody chose: fixed, so that two runs agree unless told otherwise. */
+static _Atomic uint64_t manual_seed = 67280421310721;
+
+tn_status tn_generator_new(uint64_t seed, tn_generator **out_generator) {
+  tn_generator *g = tni_alloc_zero(sizeof *g);
+  *out_generator = g;
+  if (!g) return tni_oom(sizeof *g, "a generator");
+  tni_mutex_init(&g->mutex);
+  g->state.seed = seed;
+  return TN_OK;
+}
+
+void tn_generator_release(tn_generator *generator) {
+  if (!generator) return;
+  tni_mutex_deinit(&generator->mutex);
+  tni_free(generator);
+}
+
+uint64_t tni_generator_seed(void) { return atomic_load(&manual_seed); }
+
+void tni_generator_draw(tn_generator *generator, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
+  tni_mutex_lock(&generator->mutex);
+  *out_seed = generator->state.seed;
+  *out_offset = generator->state.offset;
+  generator->state.offset += n;
+  tni_mutex_unlock(&generator->mutex);
+}
+
+tn_status tn_generator_get_state(tn_generator *generator, tn_generator_state *out_state) {
+  if (!generator || !out_state) return tn_fail(TN_ERR_INVALID_ARGUMENT, "generator state: an argument is NULL");
+  tni_mutex_lock(&generator->mutex);
+  *out_state = generator->state;
+  tni_mutex_unlock(&generator->mutex);
+  return TN_OK;
+}
+
+tn_status tn_generator_set_state(tn_generator *generator, const tn_generator_state *state) {
+  if (!generator || !state) return tn_fail(TN_ERR_INVALID_ARGUMENT, "generator state: an argument is NULL");
+  tni_mutex_lock(&generator->mutex);
+  generator->state = *state;
+  tni_mutex_unlock(&generator->mutex);
+  return TN_OK;
+}
+
+tn_status tn_generator_default(tn_device device, tn_generator **out_generator) {
+  *out_generator = NULL;
+  TN_TRY(tni_load_init());
+  const tni_backend *backend = tni_backend_get(device.backend);
+  if (!backend || device.index < 0 || device.index >= backend->n_devices || !backend->generators)
+    return tn_fail(TN_ERR_DEVICE, "device %s:%d has no generator: it is not open", tni_backend_name(device.backend),
+                   device.index);
+  *out_generator = backend->generators[device.index];
+  return TN_OK;
+}
+
+tn_status tn_manual_seed(uint64_t seed) {
+  TN_TRY(tni_load_init());
+  atomic_store(&manual_seed, seed);
+  const tn_generator_state state = {seed, 0};
+  for (uint8_t id = 0; id < TN_BACKEND_LIMIT; ++id) {
+    const tni_backend *backend = tni_backend_get(id);
+    for (int32_t i = 0; backend && backend->generators && i < backend->n_devices; ++i)
+      TN_TRY(tn_generator_set_state(backend->generators[i], &state));
+  }
+  return TN_OK;
+}

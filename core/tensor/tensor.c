@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Making tensors and letting them go. See the notes in tensor.h for who owns what.
+ *
+ * A tensor block is of one of four classes: without data, or with 128, 384 or 640 bytes behind it. Small data on
+ * backends that allow it lives there, so that a small operator costs one freelist pop.
+ */
+#include "core/tensor/tensor.h"
+
+#include <stddef.h>
+#include <tenon/kit/dtype.h>
+#include <tenon/kit/shape.h>
+
+#include "core/autograd/autograd.h"
+#include "core/load/load.h"
+
+_Static_assert(sizeof(struct tn_tensor) <= TNI_DATA_OFFSET, "data begins behind the struct");
+_Static_assert(TNI_DATA_OFFSET == 384, "block classes below count on it");
+enum { CLASS_PLAIN = 4, CLASS_LARGEST = 7 }; /* 384 .. 1024 bytes */
+
+_Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
+
+/* The tensor in whose block a storage or version cell is embedded. */
+static tn_tensor *storage_block(const tni_storage *s) {
+  return (tn_tensor *)(void *)((char *)(uintptr_t)s - offsetof(struct tn_tensor, own_storage));
+}
+static tn_tensor *version_block(const tni_version *v) {
+  return (tn_tensor *)(void *)((char *)(uintptr_t)v - offsetof(struct tn_tensor, own_version));
+}
+
+/* ------------------------------------------------------------------ geometry */
+
+void tni_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out_strides) {
+  tn_dim stride = 1;
+  for (uint32_t i = ndim; i-- > 0;) {
+    out_strides[i] = stride;
+    stride *= sizes[i] > 0 ? sizes[i] : 1;
+  }
+}
+
+void tni_view_finish(tn_view *view) {
+  tn_dim numel = 1, expect = 1;
+  bool contiguous = true;
+  for (uint32_t i = view->ndim; i-- > 0;) {
+    tn_dim size = view->sizes[i];
+    numel *= size;
+    if (size != 1 && view->strides[i] != expect) contiguous = false;
+    expect *= size;
+  }
+  view->numel = numel;
+  if (numel == 0) contiguous = true;
+  view->flags &= ~(uint32_t)(TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE);
+  if (contiguous)
+    view->flags |= TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
+  else if (tn_shape_is_dense(view->ndim, view->sizes, view->strides))
+    view->flags |= TN_VIEW_DENSE;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* A block with counts set and every pointer NULL. view, dims and own_storage are not written. */
+static inline tn_tensor *block_new(unsigned block_class) {
+  tn_tensor *t = tni_block_pop(block_class);
+  if (TNI_UNLIKELY(!t)) return NULL;
+  atomic_init(&t->refs, 1);
+  atomic_init(&t->keep, 1);
+  t->autograd = NULL;
+  t->parent = NULL;
+  t->base = NULL;
+  t->owner = NULL;
+  t->version_owner = NULL;
+  t->replay = NULL;
+  t->retired = NULL;
+  t->forward = NULL;
+  t->wrapper = NULL;
+  t->frontend = NULL;
+  t->level = 0;
+  t->block_class = (uint8_t)block_class;
+  t->creation = TNI_CREATION_DEFAULT;
+  t->dims_allocated = 0;
+  t->reserved = 0;
+  t->own_storage.kind = TNI_STORAGE_NONE;
+  return t;
+}
+
+/* Points view.sizes and .strides at room for ndim dims. */
+static inline tn_status dims_place(tn_tensor *t, uint32_t ndim) {
+  t->view.ndim = (uint8_t)ndim;
+  if (TNI_LIKELY(ndim <= TNI_INLINE_RANK)) {
+    t->view.sizes = t->dims;
+    t->view.strides = t->dims + TNI_INLINE_RANK;
+    return TN_OK;
+  }
+  tn_dim *dims = tni_alloc(2 * ndim * sizeof *dims);
+  if (!dims) return tni_oom(2 * ndim * sizeof *dims, "sizes and strides");
+  t->view.sizes = dims;
+  t->view.strides = dims + ndim;
+  t->dims_allocated = 1;
+  return TN_OK;
+}
+
+static inline tn_dim *sizes_mut(tn_tensor *t) { return (tn_dim *)(uintptr_t)t->view.sizes; }
+static inline tn_dim *strides_mut(tn_tensor *t) { return (tn_dim *)(uintptr_t)t->view.strides; }
+
+/* Sets the version cell of a tensor that starts a life of its own. */
+static inline void version_start(tn_tensor *t) {
+  if (tni_tls.modes.inference) {
+    t->version = NULL;
+    return;
+  }
+  atomic_init(&t->own_version.value, 0);
+  t->version = &t->own_version;
+}
+
+static void block_discard(tn_tensor *t) {
+  if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+  tni_block_push(t, t->block_class);
+}
+
+/* Bytes that the strided elements span, or a failure if the product overflows. */
+static tn_status span_bytes(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides, size_t itemsize,
+                            uint64_t *out_bytes) {
+  uint64_t last = 0;
+  *out_bytes = 0;
+  for (uint32_t i = 0; i < ndim; ++i) {
+    uint64_t reach;
+    if (sizes[i] == 0) return TN_OK;
+    if (strides[i] < 0)
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "stride %u is %lld; new memory takes strides >= 0", i,
+                     (long long)strides[i]);
+    if (__builtin_mul_overflow((uint64_t)(sizes[i] - 1), (uint64_t)strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "sizes and strides reach beyond 2^64 elements");
+  }
+  if (last == UINT64_MAX || __builtin_mul_overflow(last + 1, itemsize, out_bytes) || *out_bytes > INT64_MAX)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "a tensor of %llu elements of %zu bytes is too large",
+                   (unsigned long long)last, itemsize);
+  return TN_OK;
+}
+
+static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t index, uint64_t bytes) {
+  tni_storage *s = &t->own_storage;
+  const tn_backend_def *def = backend->def;
+  tn_memory memory = {0};
+  if (tni_should_fail()) return tni_oom(bytes, "tensor data");
+  tn_status status = def->alloc(def->ctx, index, bytes, NULL, &memory);
+  if (status != TN_OK) return tn_wrap(status, "allocating %llu bytes on %s", (unsigned long long)bytes, backend->name);
+  *s = (tni_storage){.mem = memory.mem,
+                     .address = memory.address,
+                     .size_bytes = bytes,
+                     .ctx = (void *)(uintptr_t)backend,
+                     .kind = TNI_STORAGE_ALLOCATED,
+                     .backend = backend->id,
+                     .device_index = index};
+  return TN_OK;
+}
+
+static inline void view_common(tn_view *v, tn_dtype dtype, size_t itemsize, uint8_t backend, int16_t index) {
+  v->dtype = dtype;
+  v->itemsize = (uint8_t)itemsize;
+  v->backend = backend;
+  v->device_index = index;
+  v->reserved0 = 0;
+  v->reserved1 = 0;
+  v->reserved2 = 0;
+  v->offset_bytes = 0;
+}
+
+static inline void storage_inline(tn_tensor *t, uint64_t bytes, uint8_t backend, int16_t index) {
+  tni_storage *s = &t->own_storage;
+  void *data = bytes ? (char *)t + TNI_DATA_OFFSET : NULL;
+  s->mem = (uint64_t)(uintptr_t)data;
+  s->address = data;
+  s->size_bytes = bytes;
+  s->deleter = NULL;
+  s->ctx = NULL;
+  s->kind = bytes ? TNI_STORAGE_INLINE : TNI_STORAGE_NONE;
+  s->backend = backend;
+  s->device_index = index;
+  s->flags = 0;
+}
+
+/* Block class for `bytes` of data behind the struct. */
+static inline unsigned class_for(uint64_t bytes) {
+  if (bytes == 0) return CLASS_PLAIN;
+  return bytes <= 128 ? 5 : bytes <= 384 ? 6 : 7;
+}
+
+tn_status tni_tensor_like_contiguous(const tn_view *like, tn_dtype dtype, tn_tensor **out_tensor) {
+  size_t itemsize = dtype == like->dtype ? like->itemsize : tn_kit_dtype_size(dtype);
+  uint64_t bytes = (uint64_t)like->numel * itemsize;
+  const tni_backend *backend = tni_backend_get(like->backend);
+  if (TNI_UNLIKELY(bytes > TNI_INLINE_BYTES || like->ndim > TNI_INLINE_RANK ||
+                   !(backend->def->flags & TN_BACKEND_INLINE_MEMORY)))
+    return tni_tensor_new(dtype, like->ndim, like->sizes, NULL, tn_view_device(like), out_tensor);
+  tn_tensor *t = block_new(class_for(bytes));
+  if (TNI_UNLIKELY(!t)) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  storage_inline(t, bytes, like->backend, like->device_index);
+  tn_view *v = &t->view;
+  view_common(v, dtype, itemsize, like->backend, like->device_index);
+  v->data = t->own_storage.address;
+  v->mem = t->own_storage.mem;
+  v->storage = &t->own_storage;
+  v->ndim = like->ndim;
+  v->sizes = t->dims;
+  v->strides = t->dims + TNI_INLINE_RANK;
+  v->numel = like->numel;
+  v->flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
+  for (unsigned i = 0; i < like->ndim; ++i) {
+    t->dims[i] = like->sizes[i];
+    t->dims[TNI_INLINE_RANK + i] = like->strides[i];
+  }
+  t->keys = TNI_KEY(like->backend);
+  version_start(t);
+  *out_tensor = t;
+  return TN_OK;
+}
+
+tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                         tn_device device, tn_tensor **out_tensor) {
+  size_t itemsize = tn_kit_dtype_size(dtype);
+  *out_tensor = NULL;
+  if (ndim > TN_MAX_RANK)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "rank: expected at most %d, got %u", TN_MAX_RANK, ndim);
+  if (!itemsize || !(TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL))
+    return tn_fail(TN_ERR_DTYPE, "dtype %s (code %d) has no tensors in this version", tn_dtype_name(dtype), dtype);
+  const tni_backend *backend = tni_backend_get(device.backend);
+  if (!backend || device.index < 0 || device.index >= backend->n_devices)
+    return tn_fail(TN_ERR_DEVICE, "device %s:%d is not open", tni_backend_name(device.backend), device.index);
+  for (uint32_t i = 0; i < ndim; ++i)
+    if (sizes[i] < 0)
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "size %u is %lld; expected >= 0", i, (long long)sizes[i]);
+  tn_dim contiguous[TN_MAX_RANK];
+  if (!strides) {
+    int64_t numel;
+    TN_TRY(tn_shape_numel(ndim, sizes, &numel)); /* overflow */
+    tni_contiguous_strides(ndim, sizes, contiguous);
+    strides = contiguous;
+  }
+  uint64_t bytes;
+  TN_TRY(span_bytes(ndim, sizes, strides, itemsize, &bytes));
+
+  bool is_meta = device.backend == TN_BACKEND_META;
+  bool in_block = !is_meta && bytes <= TNI_INLINE_BYTES && (backend->def->flags & TN_BACKEND_INLINE_MEMORY);
+  tn_tensor *t = block_new(class_for(in_block ? bytes : 0));
+  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  tn_status status = dims_place(t, ndim);
+  if (status == TN_OK && !is_meta && !in_block && bytes)
+    status = storage_alloc(t, backend, device.index, bytes);
+  else if (status == TN_OK)
+    storage_inline(t, in_block ? bytes : 0, device.backend, device.index);
+  if (status != TN_OK) {
+    block_discard(t);
+    return status;
+  }
+  memcpy(sizes_mut(t), sizes, ndim * sizeof *sizes);
+  memcpy(strides_mut(t), strides, ndim * sizeof *strides);
+  view_common(&t->view, dtype, itemsize, device.backend, device.index);
+  t->view.data = t->own_storage.address;
+  t->view.mem = t->own_storage.mem;
+  t->view.storage = &t->own_storage;
+  t->view.flags = 0;
+  tni_view_finish(&t->view);
+  t->keys = TNI_KEY(device.backend);
+  version_start(t);
+  *out_tensor = t;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ sharing memory */
+
+/* t gets src's memory seen through other geometry. */
+static void view_from(tn_tensor *t, const tn_view *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                      tn_dim offset) {
+  tn_view *v = &t->view;
+  memcpy(sizes_mut(t), sizes, ndim * sizeof *sizes);
+  memcpy(strides_mut(t), strides, ndim * sizeof *strides);
+  view_common(v, src->dtype, src->itemsize, src->backend, src->device_index);
+  v->data = src->data ? (char *)src->data + offset * src->itemsize : NULL;
+  v->mem = src->mem;
+  v->offset_bytes = src->offset_bytes + offset * src->itemsize;
+  v->storage = src->storage;
+  v->flags = src->flags & (uint32_t)~TN_VIEW_WRAPPED_NUMBER;
+  tni_view_finish(v);
+}
+
+static void keep_add(tn_tensor *block) { atomic_fetch_add_explicit(&block->keep, 1, memory_order_relaxed); }
+
+tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                           tn_dim offset, bool share_version, tn_tensor **out_tensor) {
+  *out_tensor = NULL;
+  tn_tensor *t = block_new(CLASS_PLAIN);
+  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  tn_status status = dims_place(t, ndim);
+  if (status != TN_OK) {
+    block_discard(t);
+    return status;
+  }
+  view_from(t, &src->view, ndim, sizes, strides, offset);
+  t->owner = storage_block(tni_storage_of(src));
+  keep_add(t->owner);
+  t->keys = TNI_KEY(src->view.backend);
+  if (!share_version) {
+    version_start(t);
+  } else {
+    t->version = src->version;
+    tn_tensor *block = src->version ? version_block(src->version) : t->owner;
+    if (block != t->owner) {
+      t->version_owner = block;
+      keep_add(block);
+    }
+  }
+  *out_tensor = t;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ letting go */
+
+struct tni_retired {
+  struct tni_retired *next;
+  tn_tensor *block;
+};
+
+static void storage_free(tni_storage *s) {
+  if (s->kind == TNI_STORAGE_ALLOCATED) {
+    const tni_backend *backend = s->ctx;
+    tn_memory memory = {s->mem, s->address, s->size_bytes};
+    if (!tni_exiting() || (backend->def->flags & TN_BACKEND_HOST_MEMORY))
+      backend->def->free(backend->def->ctx, s->device_index, &memory, NULL);
+  } else if (s->kind == TNI_STORAGE_FOREIGN && s->deleter) {
+    s->deleter(s->ctx);
+  }
+}
+
+static void keep_release(tn_tensor *block) {
+  if (atomic_load_explicit(&block->keep, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&block->keep, 1, memory_order_acq_rel) != 1)
+    return;
+  if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE)) storage_free(&block->own_storage);
+  tni_block_push(block, block->block_class);
+}
+
+static void retired_release(struct tni_retired *r) {
+  while (r) {
+    struct tni_retired *next = r->next;
+    keep_release(r->block);
+    tni_free(r);
+    r = next;
+  }
+}
+
+/* The rare belongings of a dying tensor. */
+static void extras_release(tn_tensor *t) {
+  if (t->version_owner) keep_release(t->version_owner);
+  if (t->owner) keep_release(t->owner);
+  if (t->retired) retired_release(t->retired);
+  if (t->replay && t->replay->allocated) tni_free(t->replay);
+  if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+}
+
+/* A loop, not a recursion: a chain of views may be long. */
+void tn_tensor_release(tn_tensor *t) {
+  while (t) {
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+      return;
+    tn_tensor *parent = t->parent;
+    if (TNI_UNLIKELY(t->autograd != NULL)) tni_autograd_release(t->autograd);
+    if (TNI_UNLIKELY(t->owner || t->version_owner || t->retired || t->replay || t->dims_allocated))
+      extras_release(t);
+    keep_release(t);
+    t = parent;
+  }
+}
+
+tn_tensor *tn_tensor_retain(tn_tensor *t) {
+  if (t) tni_retain(t);
+  return t;
+}
+
+/* ------------------------------------------------------------------ exchanging memory in place */
+
+static tn_status retire(tn_tensor *t, tn_tensor *block) {
+  struct tni_retired *r = tni_alloc(sizeof *r);
+  if (!r) return tni_oom(sizeof *r, "a retired storage");
+  *r = (struct tni_retired){t->retired, block};
+  t->retired = r;
+  return TN_OK;
+}
+
+tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                                  tn_dim offset) {
+  tn_dim own[TN_MAX_RANK];
+  if (!strides) {
+    tni_contiguous_strides(ndim, sizes, own);
+    strides = own;
+  }
+  if (ndim > TNI_INLINE_RANK || t->dims_allocated) {
+    tn_dim *dims = tni_alloc((2 * ndim + 1) * sizeof *dims);
+    if (!dims) return tni_oom(2 * ndim * sizeof *dims, "sizes and strides");
+    if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+    t->dims_allocated = 1;
+    t->view.sizes = dims;
+    t->view.strides = dims + ndim;
+  }
+  memmove(sizes_mut(t), sizes, ndim * sizeof *sizes);
+  memmove(strides_mut(t), strides, ndim * sizeof *strides);
+  t->view.ndim = (uint8_t)ndim;
+  t->view.offset_bytes += offset * t->view.itemsize;
+  if (t->view.data) t->view.data = (char *)t->view.data + offset * t->view.itemsize;
+  tni_view_finish(&t->view);
+  return TN_OK;
+}
+
+tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other) {
+  tn_tensor *block = storage_block(tni_storage_of(other));
+  tn_tensor *old = t->owner;
+  if (old && atomic_load_explicit(&t->refs, memory_order_acquire) > 1) TN_TRY(retire(t, old));
+  TN_TRY(tni_tensor_set_geometry(t, other->view.ndim, other->view.sizes, other->view.strides, 0));
+  if (block != t) keep_add(block);
+  t->owner = block == t ? NULL : block;
+  if (old && !(t->retired && t->retired->block == old)) keep_release(old);
+  const tn_view *from = &other->view;
+  tn_view *v = &t->view;
+  v->data = from->data;
+  v->mem = from->mem;
+  v->offset_bytes = from->offset_bytes;
+  v->storage = from->storage;
+  v->dtype = from->dtype;
+  v->itemsize = from->itemsize;
+  v->backend = from->backend;
+  v->device_index = from->device_index;
+  v->flags = from->flags & (uint32_t)~TN_VIEW_WRAPPED_NUMBER;
+  t->keys = (t->keys & ~TNI_KEYS_BACKENDS) | TNI_KEY(from->backend);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ foreign memory */
+
+tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
+  tn_dim own[TN_MAX_RANK];
+  const tn_dim *strides = f->strides;
+  if (!strides) {
+    tni_contiguous_strides((uint32_t)f->ndim, f->sizes, own);
+    strides = own;
+  }
+  tn_tensor *t = block_new(CLASS_PLAIN);
+  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  tn_status status = dims_place(t, (uint32_t)f->ndim);
+  if (status != TN_OK) {
+    block_discard(t);
+    return status;
+  }
+  memcpy(sizes_mut(t), f->sizes, (size_t)f->ndim * sizeof(tn_dim));
+  memcpy(strides_mut(t), strides, (size_t)f->ndim * sizeof(tn_dim));
+  view_common(&t->view, f->dtype, tn_kit_dtype_size(f->dtype), f->device.backend, f->device.index);
+  t->own_storage = (tni_storage){.mem = (uint64_t)(uintptr_t)f->data,
+                                 .address = f->data,
+                                 .deleter = f->deleter,
+                                 .ctx = f->ctx,
+                                 .kind = TNI_STORAGE_FOREIGN,
+                                 .backend = f->device.backend,
+                                 .device_index = f->device.index,
+                                 .flags = f->read_only ? TN_VIEW_READ_ONLY : 0};
+  t->view.data = f->data;
+  t->view.mem = t->own_storage.mem;
+  t->view.storage = &t->own_storage;
+  t->view.flags = t->own_storage.flags;
+  tni_view_finish(&t->view);
+  t->own_storage.size_bytes = (uint64_t)t->view.numel * t->view.itemsize;
+  t->keys = TNI_KEY(f->device.backend);
+  version_start(t);
+  *out_tensor = t;
+  return TN_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The module object and the walk over its tree, for the files of this folder.
+ */
+#ifndef TENON_NN_MODULE_INT_H
+#define TENON_NN_MODULE_INT_H
+
+#include <stdatomic.h>
+#include <tenon/nn.h>
+
+#include "frontends/c/src/support.h"
+
+enum { TNI_NN_PARAMETER = 0, TNI_NN_BUFFER = 1, TNI_NN_BUFFER_TRANSIENT = 2 };
+
+typedef struct tni_nn_entry {
+  char *name;
+  tn_tensor *tensor; /* NULL: registered as absent */
+  int32_t kind;      /* TNI_NN_... */
+} tni_nn_entry;
+
+typedef struct tni_nn_child {
+  char *name;
+  tn_module *module;
+} tni_nn_child;
+
+struct tn_module {
+  _Atomic uint32_t refs;
+  bool training;
+  tn_module_def def;
+  void *ctx;
+  tni_nn_entry *entries; /* parameters and buffers in order of registration */
+  size_t n_entries, entries_capacity;
+  tni_nn_child *children;
+  size_t n_children, children_capacity;
+  tn_tensor **parameters; /* what tn_module_parameters lent last */
+};
+
+/* Calls fn for every present entry of the tree, own ones before children's; name is the full one. */
+typedef tn_status (*tni_nn_walk_fn)(void *ctx, const char *name, tni_nn_entry *entry);
+tn_status tni_nn_walk(tn_module *module, tni_nn_walk_fn fn, void *ctx);
+
+/* For forward functions: TN_ERR_INVALID_ARGUMENT unless n_inputs is 1. */
+tn_status tni_nn_one_input(const tn_module *self, size_t n_inputs);
+
+#endif

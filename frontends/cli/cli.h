@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands of `tenon` share: exit statuses, the option parser, words on failure.
+ */
+#ifndef TENON_CLI_H
+#define TENON_CLI_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#define TN_TRY(expr)                                                                               \
+  do {                                                                                             \
+    tn_status tn_try_status_ = (expr);                                                             \
+    if (__builtin_expect(tn_try_status_ != TN_OK, 0)) return tn_try_status_;                       \
+  } while (0)
+
+enum { TNI_EXIT_OK = 0, TNI_EXIT_FAILED = 1, TNI_EXIT_USAGE = 2, TNI_EXIT_INTERRUPTED = 130 };
+
+enum { TNI_OPTION_FLAG = 0, TNI_OPTION_STRING = 1, TNI_OPTION_INT = 2, TNI_OPTION_REAL = 3 };
+
+/* One option. An array of them ends with name NULL. --help and -h are understood everywhere. */
+typedef struct tni_option {
+  const char *name;  /* "--epochs" */
+  int kind;          /* TNI_OPTION_... */
+  void *out;         /* bool, const char *, int64_t, double */
+  const char *value; /* for help: "N" */
+  const char *help;
+  double low, high;  /* allowed numbers, both ends included; both 0: any */
+} tni_option;
+
+typedef struct tni_command {
+  const char *name;       /* "train" */
+  const char *positional; /* for help: "OP DEVICE DTYPE"; "" if there are none */
+  int min_positional, max_positional;
+  const char *about;
+  int (*run)(int argc, char **argv); /* argv[0] is the command */
+} tni_command;
+
+/* Reads options into their places and the rest into positional (room for max_positional). Answers -1 to go on,
+ * else the exit status: help was printed, or the usage was wrong and said so. */
+int tni_args_parse(const tni_command *command, const tni_option *options, int argc, char **argv,
+                   const char **positional);
+void tni_args_help(const tni_command *command, const tni_option *options);
+
+/* Prints "tenon: WORDS of the thread" to stderr. Returns TNI_EXIT_FAILED. */
+int tni_cli_failed(void);
+/* Flushes stdout; a full disk or closed pipe turns success into TNI_EXIT_FAILED. */
+int tni_cli_end(int exit_status);
+double tni_cli_seconds(void); /* monotonic */
+
+extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why, tni_cmd_train,
+    tni_cmd_bench;
+
+#endif

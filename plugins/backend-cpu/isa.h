@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of inner loops that exists once per instruction set (per-isa/, compiled for scalar, AVX2 and AVX-512)
+ * and is chosen once, in select.c. Everything outside per-isa/ reaches vector code through cpu_isa only.
+ *
+ * Loops here are contiguous: strides, threads, shapes and errors are the op_*.c files' work.
+ */
+#ifndef CPU_ISA_H
+#define CPU_ISA_H
+
+#include <tenon/types.h>
+
+/* ------------------------------------------------------------------ elementwise */
+
+/* A Scalar argument, converted once per call. */
+typedef struct cpu_scalar {
+  double f;
+  int64_t i;
+} cpu_scalar;
+
+/* n elements of the compute dtype from each input; out has the result dtype. out may be an input exactly. */
+typedef void (*cpu_ew_fn)(void *out, const void *const *in, const cpu_scalar *scalars, int64_t n);
+enum { CPU_DTYPES = TN_FLOAT64 + 1, CPU_EW_INPUTS = 4, CPU_EW_SCALARS = 4 };
+
+/* dst[i] = (DST)src[i], n elements. */
+typedef void (*cpu_cast_fn)(void *dst, const void *src, int64_t n);
+
+/* ------------------------------------------------------------------ reductions */
+
+enum { CPU_SUM = 0, CPU_PROD, CPU_MAX, CPU_MIN, CPU_ANY, CPU_ALL, CPU_SQUARES, CPU_REDUCTIONS };
+
+/* What a reduction holds while it runs. float dtypes of sums and products: f; integers: i; max, min: the
+ * element's own category. */
+typedef union cpu_acc {
+  double f;
+  int64_t i;
+} cpu_acc;
+
+/* Folds n contiguous elements into one accumulator (whose old value takes part). centre: of CPU_SQUARES. */
+typedef void (*cpu_fold_fn)(const void *x, int64_t n, double centre, cpu_acc *acc);
+/* Folds `rows` rows of n <= CPU_FOLD_COLUMNS elements, stride bytes apart, into n accumulators. */
+typedef void (*cpu_fold_rows_fn)(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
+                                 const double *centres, cpu_acc *acc);
+enum { CPU_FOLD_COLUMNS = 64 };
+
+/* ------------------------------------------------------------------ matrix products */
+
+/* c = beta * c + alpha * (a @ b); a is m x k, b is k x n; strides in elements. beta 0: c is not read. */
+typedef struct cpu_gemm {
+  int64_t m, n, k;
+  const void *a;
+  int64_t a_row, a_col;
+  const void *b;
+  int64_t b_row, b_col;
+  void *c;
+  int64_t c_row, c_col;
+  double alpha, beta;
+} cpu_gemm;
+
+typedef struct cpu_gemm_kernel {
+  int32_t mr, nr; /* register tile */
+  size_t (*scratch_bytes)(const cpu_gemm *g);
+  void (*run)(const cpu_gemm *g, void *scratch); /* scratch: 64-byte aligned */
+} cpu_gemm_kernel;
+
+/* ------------------------------------------------------------------ rows */
+
+/* One contiguous row of n float32 or float64 elements; out may be x. */
+typedef struct cpu_row_fns {
+  void (*softmax)(void *out, const void *x, int64_t n);
+  void (*log_softmax)(void *out, const void *x, int64_t n);
+  void (*softmax_backward)(void *out, const void *grad, const void *y, int64_t n);
+  void (*log_softmax_backward)(void *out, const void *grad, const void *y, int64_t n);
+} cpu_row_fns;
+
+/* ------------------------------------------------------------------ optimiser steps */
+
+/* Plain numbers of one step over one tensor; see per-isa/optim.c. */
+typedef struct cpu_step {
+  double lr, weight_decay, beta1, beta2, eps, correction1, correction2_sqrt; /* adam */
+  double momentum, dampening;                                              /* sgd */
+  double grad_scale;                                                       /* 1, or -1 for maximize */
+  bool decoupled, amsgrad, nesterov, first, no_momentum;
+} cpu_step;
+
+typedef void (*cpu_adam_fn)(const cpu_step *s, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
+                            void *max_exp_avg_sq, int64_t n);
+typedef void (*cpu_sgd_fn)(const cpu_step *s, void *param, const void *grad, void *momentum_buffer, int64_t n);
+
+/* ------------------------------------------------------------------ the table */
+
+typedef struct cpu_isa {
+  const char *name;
+  cpu_ew_fn (*elementwise)(uint32_t op, tn_dtype dtype); /* op: CPU_EW_...; NULL if not defined for dtype */
+  cpu_cast_fn (*cast)(tn_dtype dst, tn_dtype src);
+  cpu_fold_fn (*fold)(uint32_t reduction, tn_dtype dtype);
+  cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype);
+  const cpu_gemm_kernel *gemm_f32;
+  const cpu_gemm_kernel *gemm_f64;
+  cpu_row_fns rows_f32;
+  cpu_row_fns rows_f64;
+  cpu_adam_fn adam_f32, adam_f64;
+  cpu_sgd_fn sgd_f32, sgd_f64;
+} cpu_isa;
+
+extern const cpu_isa cpu_isa_scalar;
+#if defined(__x86_64__)
+extern const cpu_isa cpu_isa_avx2;
+extern const cpu_isa cpu_isa_avx512;
+#endif
+
+/* The set in use. Set once, by cpu_select, before any kernel can run. */
+extern const cpu_isa *cpu_now;
+tn_status cpu_select(void);
+
+#endif

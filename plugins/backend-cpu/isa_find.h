@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What isa.c tells select.c. Nobody else asks about the processor.
+ */
+#ifndef CPU_ISA_FIND_H
+#define CPU_ISA_FIND_H
+
+#include <stdbool.h>
+
+bool cpu_has_avx2(void);   /* with FMA */
+bool cpu_has_avx512(void); /* F, BW, DQ, VL, and all of the above */
+
+#endif

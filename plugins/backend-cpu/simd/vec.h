@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors of the instruction set that this file is compiled for: vf (float32) and vd (float64), loads, stores,
+ * broadcast and multiply-add. Only code that the compiler cannot vectorise by itself uses them (gemm, optimiser
+ * steps, horizontal sums); the elementwise loops are plain C. The #if of the backend live here and in isa.c.
+ *
+ * CPU_FMAF(a, b, c) and CPU_FMA(a, b, c) are a scalar multiply-add for plain loops: fused where the set has it,
+ * two roundings where it has not. Within one set the same everywhere, so tails equal bodies.
+ */
+#ifndef CPU_SIMD_VEC_H
+#define CPU_SIMD_VEC_H
+
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+enum { VEC_BYTES = 64 };
+#elif defined(__AVX2__)
+#include <immintrin.h>
+enum { VEC_BYTES = 32 };
+#else
+enum { VEC_BYTES = 16 };
+#endif
+
+typedef float vf __attribute__((vector_size(VEC_BYTES), may_alias));
+typedef double vd __attribute__((vector_size(VEC_BYTES), may_alias));
+typedef float vf_unaligned __attribute__((vector_size(VEC_BYTES), may_alias, aligned(4)));
+typedef double vd_unaligned __attribute__((vector_size(VEC_BYTES), may_alias, aligned(8)));
+
+static inline vf vf_load(const float *p) { return *(const vf_unaligned *)p; }
+static inline vd vd_load(const double *p) { return *(const vd_unaligned *)p; }
+static inline void vf_store(float *p, vf v) { *(vf_unaligned *)p = v; }
+static inline void vd_store(double *p, vd v) { *(vd_unaligned *)p = v; }
+
+#if defined(__AVX512F__)
+static inline vf vf_set(float x) { return (vf)_mm512_set1_ps(x); }
+static inline vd vd_set(double x) { return (vd)_mm512_set1_pd(x); }
+static inline vf vf_fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+static inline vd vd_fma(vd a, vd b, vd c) { return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+#elif defined(__AVX2__)
+static inline vf vf_set(float x) { return (vf)_mm256_set1_ps(x); }
+static inline vd vd_set(double x) { return (vd)_mm256_set1_pd(x); }
+static inline vf vf_fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+static inline vd vd_fma(vd a, vd b, vd c) { return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+#else
+static inline vf vf_set(float x) { return (vf){x, x, x, x}; }
+static inline vd vd_set(double x) { return (vd){x, x}; }
+static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
+static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
+#endif
+
+/* Interleaves the lower (upper) halves of two vectors: a0 b0 a1 b1 ... log2(lanes) rounds of it transpose a
+ * square of registers. */
+#if defined(__AVX512F__)
+#define VF_LO(a, b)                                                                                \
+  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VF_HI(a, b)                                                                                \
+  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif defined(__AVX2__)
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VF_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 3)
+#endif
+
+#if defined(__FMA__)
+#define CPU_FMAF(a, b, c) __builtin_fmaf((a), (b), (c))
+#define CPU_FMA(a, b, c) __builtin_fma((a), (b), (c))
+#else
+#define CPU_FMAF(a, b, c) ((float)(a) * (float)(b) + (float)(c))
+#define CPU_FMA(a, b, c) ((double)(a) * (double)(b) + (double)(c))
+#endif
+
+/* The iterations of the loop that follows do not depend on each other: an output may be exactly an input
+ * (in-place) but never partly. Without it the compilers take their scalar path when pointers are equal. */
+#if defined(__clang__)
+#define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+#endif
