@@ -32,4 +32,5 @@ def main():
     tree.finish(findings, f"{len(folders)} folders have their README.md, all files their licence line")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ def clean(title):
 def main():
     headings, references, findings = {}, [], []
     for path in tree.files(".c", ".h", ".inc", ".py", ".md", ".yaml", ".txt"):
-        if path == "ci/check_notes.py":
+        if path in ("ci/check_notes.py", "tests/unit/test_ci.py", "docs/style.md"):  # they explain the form
             continue
         text = tree.read(path)
         starts = set()
@@ -40,4 +40,5 @@ def main():
     tree.finish(findings, f"{len(references)} references to {len(headings)} notes, all there")
 
 
-main()
+if __name__ == "__main__":
+    main()

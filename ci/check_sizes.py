@@ -27,9 +27,9 @@ def functions(text):
     for match in re.finditer(r"[{}]", text):
         if match.group(0) == "{":
             if depth == 0:
-                head = text[start:match.start()]
+                head = re.split(r"[;}]", text[start:match.start()])[-1].lstrip()
                 name = function_name(head)
-                first = text.count("\n", 0, start + len(head) - len(head.lstrip())) + 1
+                first = text.count("\n", 0, match.start() - len(head)) + 1
             depth += 1
         elif depth > 0:
             depth -= 1
@@ -41,7 +41,6 @@ def functions(text):
 
 def function_name(head):
     """The declared function's name if the text before a `{` is a function's head."""
-    head = re.split(r"[;}]", head)[-1]
     head = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", head, flags=re.DOTALL).strip()
     if not head.endswith(")") or "=" in head:
         return None
@@ -63,4 +62,5 @@ def main():
     tree.finish(findings, "no function and no file is too long")
 
 
-main()
+if __name__ == "__main__":
+    main()

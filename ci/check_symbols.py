@@ -61,4 +61,5 @@ def main():
     tree.finish(findings, f"{len(plugins)} plugins and {len(libraries)} libraries export what they should")
 
 
-main()
+if __name__ == "__main__":
+    main()

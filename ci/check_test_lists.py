@@ -33,4 +33,5 @@ def main():
     tree.finish(findings, f"{len(first)} tests, the same in {len(builds)} builds")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -110,8 +110,9 @@ static tn_status foreign_check(const tn_foreign *f) {
   if (!tn_kit_dtype_size(f->dtype) || !(TN_DTYPE_BIT(f->dtype) & TN_DTYPES_ALL))
     return tn_fail(TN_ERR_DTYPE, "tn_tensor_from_memory: dtype code %d is not known", f->dtype);
   if (numel && !f->data) return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_memory: 'data' is NULL");
-  const tni_backend *b = tni_backend_get(f->device.backend);
-  if (!b || !(b->def->flags & TN_BACKEND_HOST_MEMORY))
+  const tni_backend *b;
+  TN_TRY(tni_backend_need(f->device, &b));
+  if (!(b->def->flags & TN_BACKEND_HOST_MEMORY))
     return tn_fail(TN_ERR_DEVICE, "tn_tensor_from_memory: expected a host-memory device, got %s",
                    tni_backend_name(f->device.backend));
   return TN_OK;
@@ -187,9 +188,8 @@ size_t tn_dtype_size(tn_dtype dtype) { return tn_kit_dtype_size(dtype); }
 
 tn_status tn_default_device_set(tn_device device) {
   TN_TRY(tni_load_init());
-  const tni_backend *b = tni_backend_get(device.backend);
-  if (!b || device.index < 0 || device.index >= b->n_devices)
-    return tn_fail(TN_ERR_DEVICE, "default device: %s:%d is not open", tni_backend_name(device.backend), device.index);
+  const tni_backend *b;
+  TN_TRY(tni_backend_need(device, &b));
   tni_tls.modes.default_device = device;
   return TN_OK;
 }

@@ -179,11 +179,12 @@ size_t tni_value_payload(const tn_value *v);
 tn_value tni_value_copy(const tn_value *v, char **pool);
 
 /* Node of a call whose arguments and results are at hand. written: position of the argument that the call is
- * about to overwrite, 255 if none; it is then saved as a clone, and results that the formula uses are saved
- * afterwards by tni_op_node_save_outs. */
+ * about to overwrite, 255 if none; it is then saved as a clone. */
 tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
                           uint32_t n_outs, uint32_t written, tni_node **out_node);
+/* Keeps the results that the formula uses; in-place calls do it before the write and then say that it happened. */
 tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs);
+void tni_op_node_outs_written(tni_node *node);
 /* Which edge of an operator node belongs to argument `arg`; n_edges if none. */
 uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg);
 
@@ -217,7 +218,14 @@ void tni_hooks_drop_retain(tni_node *node, const tni_grad_cell *cell);
 
 /* Brings *grad to shape: sums broadcast dims, casts; a device or shape that does not fit is an error that names
  * the node and the edge. */
-tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k);
+tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k);
+static inline tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k) {
+  const tn_view *v = &(*grad)->view;
+  bool same = v->dtype == shape->dtype && v->ndim == shape->ndim && v->backend == shape->device.backend &&
+              v->device_index == shape->device.index;
+  for (unsigned i = 0; same && i < v->ndim; ++i) same = v->sizes[i] == shape->sizes[i];
+  return TNI_LIKELY(same) ? TN_OK : tni_grad_fit_slow(shape, grad, node_name, k);
+}
 /* *slot += grad; grad is consumed, also on failure. */
 tn_status tni_grad_add(tn_tensor **slot, tn_tensor *grad);
 /* Nobody else can see this tensor's memory, and writing in place is allowed now. */

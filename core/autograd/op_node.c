@@ -8,12 +8,9 @@
  * those that asked to free them (high half). The one that asks first, and is alone, frees them; if it is not
  * alone they are freed with the node. After that every apply is the "second backward" error (B4).
  */
-#include <tenon/kit/shape.h>
-#include <tenon/ops.h>
-
 #include "core/autograd/autograd_int.h"
 
-enum { MOST_ARGS = 64, MOST_OUTS = 64, FEW = 4 };
+enum { MOST_ARGS = 64, MOST_OUTS = 64 };
 
 typedef struct op_node {
   tni_node node;
@@ -57,10 +54,14 @@ static bool is_tensor_list(const tn_value *v) {
 }
 
 /* Unions of what the wanted gradients need; room for it. */
-static void plan_make(plan *p) {
+static tn_status plan_make(plan *p) {
   const tn_grad_def *def = p->def;
+  unsigned lists = 0;
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
     const tn_value *arg = &p->args[def->input_args[k]];
+    if (arg->kind == TN_VAL_LIST && ++lists > 1)
+      return tn_fail(TN_ERR_UNSUPPORTED, "%s: a gradient formula takes one list of tensors, this one has more",
+                     p->op->name);
     p->n_edges += edges_of(arg);
     if (!arg_requires(arg)) continue;
     p->need.args |= def->saves[k].args;
@@ -87,6 +88,7 @@ static void plan_make(plan *p) {
   for (uint32_t i = 0; i < p->n_outs; ++i) p->n_dims += p->outs[i] ? p->outs[i]->view.ndim : 0;
   p->n_saved = (uint32_t)(__builtin_popcountll(p->need.args) + __builtin_popcountll(p->need.values) +
                           __builtin_popcountll(p->need.outs));
+  return TN_OK;
 }
 
 /* ------------------------------------------------------------------ keeping it */
@@ -186,7 +188,7 @@ static tn_status edges_fill(const plan *p, tni_node *node) {
 tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
                           uint32_t n_outs, uint32_t written, tni_node **out_node) {
   plan p = {.op = op, .def = def, .args = args, .outs = outs, .n_outs = n_outs, .written = written};
-  plan_make(&p);
+  TN_TRY(plan_make(&p));
   tn_dim *dims;
   void *payload;
   TN_TRY(tni_node_new(&op_node_class, def->node_name, sizeof(op_node) + p.n_saved * sizeof(tni_saved), p.n_edges,
@@ -231,6 +233,13 @@ tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t
     n->has_tensors = true;
   }
   return TN_OK;
+}
+
+void tni_op_node_outs_written(tni_node *node) {
+  if (node->cls != &op_node_class) return;
+  op_node *n = (op_node *)(void *)node;
+  for (uint32_t i = 0; i < n->n_saved; ++i)
+    if (n->saved[i].kind == TNI_SAVED_OUT) n->saved[i].version = tni_version_get(n->saved[i].value.u.t);
 }
 
 uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg) {
@@ -295,7 +304,8 @@ typedef struct unpacked {
   uint32_t n_temps;
   struct tn_tensor *descs; /* descriptors of tensors that were not kept */
   tn_tensor **lists;       /* handles of list arguments */
-  void *allocated;
+  void *room;              /* of the three above */
+  unsigned room_class;     /* TNI_BLOCK_CLASSES: from tni_alloc */
   tn_value args[MOST_ARGS];
   tn_tensor *outs[MOST_OUTS];
 } unpacked;
@@ -327,30 +337,30 @@ static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
     if (recorded && s->kind == TNI_SAVED_LIST) lists += s->value.count, temps += s->value.count;
     if (recorded && (s->kind == TNI_SAVED_TENSOR || s->kind == TNI_SAVED_OUT)) temps += 1;
   }
-  u->allocated = NULL;
+  u->room = NULL;
   u->n_temps = 0;
   size_t bytes = descs * sizeof(struct tn_tensor) + (lists + temps) * sizeof(tn_tensor *);
   if (!bytes) return TN_OK;
-  u->allocated = tni_alloc(bytes);
-  if (!u->allocated) return tni_oom(bytes, "saved tensors of a gradient");
-  u->descs = u->allocated;
+  u->room_class = bytes <= TNI_BLOCK_MAX ? tni_block_class(bytes) : TNI_BLOCK_CLASSES;
+  u->room = u->room_class < TNI_BLOCK_CLASSES ? tni_block_pop(u->room_class) : tni_alloc(bytes);
+  if (!u->room) return tni_oom(bytes, "saved tensors of a gradient");
+  u->descs = u->room;
   u->lists = (tn_tensor **)(void *)(u->descs + descs);
   u->temps = u->lists + lists;
   return TN_OK;
 }
 
-/* First edge of differentiable argument `arg`, flattened. */
+/* Edges of differentiable input k: a list's width is what the other inputs leave (plan_make allows one list). */
+static uint32_t width_of(const op_node *n, uint32_t k) {
+  bool list = n->op->list_args >> n->def->input_args[k] & 1;
+  return list ? n->node.n_edges - (n->def->n_inputs - 1) : 1;
+}
+
+/* The edge of an argument; its element if it is a list. fn NULL: the argument is not differentiable. */
 static tni_edge edge_of_arg(const op_node *n, uint32_t arg, uint32_t element) {
-  uint32_t k = 0;
-  for (uint32_t i = 0; i < n->def->n_inputs; ++i) {
-    if (n->def->input_args[i] == arg) return n->node.edges[k + element];
-    uint32_t width = 1;
-    for (uint32_t j = 0; j < n->n_saved; ++j)
-      if (n->saved[j].index == n->def->input_args[i] &&
-          (n->saved[j].kind == TNI_SAVED_LIST || n->saved[j].kind == TNI_SAVED_SHAPES))
-        width = n->saved[j].value.count;
-    k += width;
-  }
+  uint32_t e = 0;
+  for (uint32_t k = 0; k < n->def->n_inputs; e += width_of(n, k++))
+    if (n->def->input_args[k] == arg) return n->node.edges[e + element];
   return (tni_edge){NULL, 0};
 }
 
@@ -420,17 +430,9 @@ static tn_status unpack_one(unpacked *u, const tni_saved *s, bool recorded) {
 /* Bit k: some edge of differentiable input k is wanted. */
 static uint64_t wanted_inputs(const op_node *n, const tni_apply *how) {
   uint64_t wanted = 0;
-  uint32_t n_inputs = n->def->n_inputs;
-  if (TNI_LIKELY(n->node.n_edges == n_inputs)) {
-    for (uint32_t k = 0; k < n_inputs; ++k) wanted |= (uint64_t)how->wanted[k] << k;
-    return wanted;
-  }
-  /* One list among the inputs (schemas have no more): its width is what the other inputs leave. */
-  uint32_t width = n->node.n_edges - (n_inputs - 1), e = 0;
-  for (uint32_t k = 0; k < n_inputs; ++k) {
-    bool list = n->op->list_args >> n->def->input_args[k] & 1;
-    for (uint32_t i = 0; i < (list ? width : 1); ++i, ++e) wanted |= (uint64_t)how->wanted[e] << k;
-  }
+  uint32_t e = 0;
+  for (uint32_t k = 0; k < n->def->n_inputs; ++k)
+    for (uint32_t i = width_of(n, k); i > 0; --i, ++e) wanted |= (uint64_t)how->wanted[e] << k;
   return wanted;
 }
 
@@ -456,7 +458,10 @@ static tn_status op_node_apply(tni_node *node, const tni_apply *how, tn_tensor *
     status = n->def->fn(&u.pub, grads, out);
   }
   for (uint32_t i = 0; i < u.n_temps; ++i) tn_tensor_release(u.temps[i]);
-  tni_free(u.allocated);
+  if (u.room && u.room_class < TNI_BLOCK_CLASSES)
+    tni_block_push(u.room, u.room_class);
+  else
+    tni_free(u.room);
   reader_leave(n, how->keep || status != TN_OK);
   return status;
 }

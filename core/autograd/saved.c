@@ -3,9 +3,9 @@
  * What a node keeps of a call: tensors, with the version they had, and private copies of plain values.
  * Which kind of handle a tensor is kept by is Note [Who holds whom] in autograd_int.h.
  */
-#include "core/autograd/autograd_int.h"
-
 #include <tenon/kit/shape.h>
+
+#include "core/autograd/autograd_int.h"
 
 tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn_tensor **out_kept,
                           uint32_t *out_version) {

@@ -186,5 +186,5 @@ tn_status tn_body_set_source_tensor(tn_call *call, const tn_value *args, tn_valu
 tn_status tn_body_detach_(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   (void)out;
-  return tni_detach_in_place(args[0].u.t);
+  return tni_autograd_detach(args[0].u.t);
 }

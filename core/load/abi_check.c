@@ -13,14 +13,14 @@
 
 tn_status tni_abi_check(uint32_t major, uint32_t minor, uint32_t needs_minor) {
   if (major < TN_ABI_MAJOR)
-    return TN_FAIL(TN_ERR_VERSION, "ABI too old: built for %u.%u, this host serves %d.0 to %d.%d", major, minor,
-                   TN_ABI_MAJOR, TN_ABI_MAJOR, TN_ABI_MINOR);
+    return TN_FAIL(TN_ERR_VERSION, "ABI too old: built for %u.%u, this host serves %d.0 to %d.%d", major,
+                   minor, TN_ABI_MAJOR, TN_ABI_MAJOR, TN_ABI_MINOR);
   if (major > TN_ABI_MAJOR)
-    return TN_FAIL(TN_ERR_VERSION, "ABI too new: built for %u.%u, this host serves %d.0 to %d.%d", major, minor,
-                   TN_ABI_MAJOR, TN_ABI_MAJOR, TN_ABI_MINOR);
+    return TN_FAIL(TN_ERR_VERSION, "ABI too new: built for %u.%u, this host serves %d.0 to %d.%d", major,
+                   minor, TN_ABI_MAJOR, TN_ABI_MAJOR, TN_ABI_MINOR);
   if (needs_minor > TN_ABI_MINOR)
-    return TN_FAIL(TN_ERR_VERSION, "ABI too new: needs a host with %u.%u or later, this host has %d.%d", major,
-                   needs_minor, TN_ABI_MAJOR, TN_ABI_MINOR);
+    return TN_FAIL(TN_ERR_VERSION, "ABI too new: needs a host with %u.%u or later, this host has %d.%d",
+                   major, needs_minor, TN_ABI_MAJOR, TN_ABI_MINOR);
   if (needs_minor > minor)
     return TN_FAIL(TN_ERR_DATA, "ABI %u.%u that needs %u.%u: the needed minor may not be above the built one",
                    major, minor, major, needs_minor);
@@ -41,7 +41,8 @@ uint32_t tni_sanitizer(void) {
 tn_status tni_sanitizer_check(uint32_t plugin_sanitizer) {
   static const char *const names[] = {"no sanitizer", "the address sanitizer", "the thread sanitizer"};
   if (plugin_sanitizer > TN_SANITIZER_THREAD)
-    return TN_FAIL(TN_ERR_VERSION, "built with sanitizer number %u, which this host does not know", plugin_sanitizer);
+    return TN_FAIL(TN_ERR_VERSION, "built with sanitizer number %u, which this host does not know",
+                   plugin_sanitizer);
   if (plugin_sanitizer == tni_sanitizer()) return TN_OK;
   return TN_FAIL(TN_ERR_VERSION, "built with %s, this host with %s: the two do not go together",
                  names[plugin_sanitizer], names[tni_sanitizer()]);

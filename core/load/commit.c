@@ -10,7 +10,10 @@
 #include "core/load/load_int.h"
 
 static _Atomic(const tn_layer_def *) layer_defs[64];
-static struct { const tni_kernel **items; size_t count, capacity; } fallbacks; /* committed; registry lock */
+static struct {
+  const tni_kernel **items;
+  size_t count, capacity;
+} fallbacks; /* committed; registry lock */
 
 typedef struct step {
   tn_op *op;
@@ -19,7 +22,10 @@ typedef struct step {
 } step;
 
 typedef struct journal {
-  struct { step *items; size_t count, capacity; } steps;
+  struct {
+    step *items;
+    size_t count, capacity;
+  } steps;
   size_t n_ops; /* operators of the transaction that were added */
 } journal;
 
@@ -88,7 +94,8 @@ static tn_status apply(tn_registration *reg, journal *j) {
   TN_TRY(add_operators(reg, j));
   TN_TRY(add_kernels(reg, j));
   for (size_t i = 0; i < reg->operators.count; ++i)
-    for (size_t k = 0; k < fallbacks.count; ++k) TN_TRY(spread_to(j, reg->operators.items[i].op, fallbacks.items[k]));
+    for (size_t k = 0; k < fallbacks.count; ++k)
+      TN_TRY(spread_to(j, reg->operators.items[i].op, fallbacks.items[k]));
   for (size_t i = 0, nth = 0; i < reg->kernels.count; ++i) {
     const tni_pending_kernel *k = &reg->kernels.items[i];
     if (k->kernel && is_fallback(k)) TN_TRY(spread_new(j, k->kernel, nth++));
@@ -125,8 +132,10 @@ tn_status tni_commit(tn_registration *reg) {
   journal j = {0};
   tni_registry_lock();
   tn_status status = apply(reg, &j);
-  if (status == TN_OK) hand_over(reg);
-  else undo(reg, &j);
+  if (status == TN_OK)
+    hand_over(reg);
+  else
+    undo(reg, &j);
   tni_registry_unlock();
   tni_free(j.steps.items);
   return status;

@@ -38,7 +38,8 @@ static tn_status grad_copy(const tn_grad_def *from, uint32_t n_args, const tn_gr
     return TN_FAIL(TN_ERR_PLUGIN, "a gradient needs fn, n_inputs, input_args and saves");
   for (uint32_t i = 0; i < def.n_inputs; ++i)
     if (def.input_args[i] >= n_args || (i && def.input_args[i] <= def.input_args[i - 1]))
-      return TN_FAIL(TN_ERR_PLUGIN, "a gradient's input_args are ascending positions below %u; entry %u is %u", n_args, i,
+      return TN_FAIL(TN_ERR_PLUGIN,
+                     "a gradient's input_args are ascending positions below %u; entry %u is %u", n_args, i,
                      def.input_args[i]);
   tn_grad_def *copy = tni_alloc_zero(sizeof *copy);
   if (!copy) return tni_oom(sizeof *copy, "a gradient's record");
@@ -82,8 +83,10 @@ tn_status tni_operator_copy(const tn_operator_def *def, tn_operator_def **out_co
   copy->schema = copy->functional = copy->doc = copy->file = NULL;
   copy->grad = NULL;
   tn_status status = fill_operator(def, copy);
-  if (status == TN_OK) *out_copy = copy;
-  else tni_operator_free(copy);
+  if (status == TN_OK)
+    *out_copy = copy;
+  else
+    tni_operator_free(copy);
   return status;
 }
 
@@ -96,14 +99,19 @@ typedef struct backend_block {
 
 static tn_status check_backend(const tn_backend_def *def) {
   if (!def->device_count || !def->alloc || !def->free || !def->from_host || !def->to_host)
-    return TN_FAIL(TN_ERR_PLUGIN, "the rows device_count, alloc, free, from_host and to_host are required; %s is NULL",
-                   !def->device_count ? "device_count" : !def->alloc ? "alloc" : !def->free ? "free"
-                   : !def->from_host  ? "from_host" : "to_host");
+    return TN_FAIL(TN_ERR_PLUGIN,
+                   "the rows device_count, alloc, free, from_host and to_host are required; %s is NULL",
+                   !def->device_count ? "device_count"
+                   : !def->alloc      ? "alloc"
+                   : !def->free       ? "free"
+                   : !def->from_host  ? "from_host"
+                                      : "to_host");
   if (!def->alignment_bytes || (def->alignment_bytes & (def->alignment_bytes - 1)))
     return TN_FAIL(TN_ERR_PLUGIN, "alignment_bytes is %u, expected a power of two", def->alignment_bytes);
   if ((def->flags & TN_BACKEND_INLINE_MEMORY) && !(def->flags & TN_BACKEND_HOST_MEMORY))
     return TN_FAIL(TN_ERR_PLUGIN, "TN_BACKEND_INLINE_MEMORY needs TN_BACKEND_HOST_MEMORY");
-  if (def->fork > TN_FORK_POISONED) return TN_FAIL(TN_ERR_PLUGIN, "fork is %u, which this host does not know", def->fork);
+  if (def->fork > TN_FORK_POISONED)
+    return TN_FAIL(TN_ERR_PLUGIN, "fork is %u, which this host does not know", def->fork);
   return TN_OK;
 }
 
@@ -123,7 +131,8 @@ tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend)
 
 void tni_backend_free(tni_backend *backend) {
   if (!backend) return;
-  for (int32_t i = 0; backend->generators && i < backend->n_devices; ++i) tn_generator_release(backend->generators[i]);
+  for (int32_t i = 0; backend->generators && i < backend->n_devices; ++i)
+    tn_generator_release(backend->generators[i]);
   tni_free(backend->generators);
   tni_free(backend);
 }
@@ -131,7 +140,8 @@ void tni_backend_free(tni_backend *backend) {
 static tn_status make_generators(tni_backend *b, int32_t n) {
   b->generators = tni_alloc_zero((size_t)n * sizeof *b->generators);
   if (!b->generators) return tni_oom((size_t)n * sizeof *b->generators, "a backend's generators");
-  for (; b->n_devices < n; ++b->n_devices) TN_TRY(tn_generator_new(tni_generator_seed(), &b->generators[b->n_devices]));
+  for (; b->n_devices < n; ++b->n_devices)
+    TN_TRY(tn_generator_new(tni_generator_seed(), &b->generators[b->n_devices]));
   return TN_OK;
 }
 
@@ -144,6 +154,7 @@ tn_status tni_backend_count_devices(tni_backend *b) {
     return TN_FAIL(TN_ERR_UNAVAILABLE, "no %s device is present", b->name);
   if (status != TN_OK) return TN_WRAP(status, "device %s: device_count failed", b->name);
   if (n < 0 || n > INT16_MAX)
-    return TN_FAIL(TN_ERR_PLUGIN, "device %s: device_count gave %d, expected 0 to %d", b->name, (int)n, INT16_MAX);
+    return TN_FAIL(TN_ERR_PLUGIN, "device %s: device_count gave %d, expected 0 to %d", b->name, (int)n,
+                   INT16_MAX);
   return make_generators(b, n);
 }

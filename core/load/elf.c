@@ -70,7 +70,8 @@ static tn_status read_at(int fd, void *buffer, size_t n, uint64_t offset) {
     ssize_t got = pread(fd, (char *)buffer + done, n - done, (off_t)(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return TN_FAIL(TN_ERR_IO, "cannot be read: %s", strerror(errno));
-    if (got == 0) return TN_FAIL(TN_ERR_DATA, "file ended at byte %zu while it was read", (size_t)offset + done);
+    if (got == 0)
+      return TN_FAIL(TN_ERR_DATA, "file ended at byte %zu while it was read", (size_t)offset + done);
     done += (size_t)got;
   }
   return TN_OK;
@@ -88,8 +89,8 @@ static tn_status fail_not_elf(const unsigned char *start, size_t n) {
 static tn_status check_header(const elf_header *h, uint64_t file_size) {
   const unsigned char *id = h->e_ident;
   if (id[EI_CLASS] != HOST_CLASS)
-    return TN_FAIL(TN_ERR_DATA, "ELF class %d, this process needs class %d (%d-bit)", id[EI_CLASS], HOST_CLASS,
-                   HOST_BITS);
+    return TN_FAIL(TN_ERR_DATA, "ELF class %d, this process needs class %d (%d-bit)", id[EI_CLASS],
+                   HOST_CLASS, HOST_BITS);
   if (id[EI_DATA] != HOST_DATA)
     return TN_FAIL(TN_ERR_DATA, "ELF byte order %d, this process needs %d", id[EI_DATA], HOST_DATA);
   if (h->e_machine != HOST_MACHINE)
@@ -134,11 +135,13 @@ static tn_status find_note(const char *bytes, size_t size, size_t align, char **
     elf_note note;
     memcpy(&note, bytes + at, sizeof note);
     size_t name_at = at + sizeof note;
-    if (note.n_namesz > size - name_at) return TN_FAIL(TN_ERR_DATA, "note at byte %zu overruns its segment", at);
+    if (note.n_namesz > size - name_at)
+      return TN_FAIL(TN_ERR_DATA, "note at byte %zu overruns its segment", at);
     size_t desc_at = round_up(name_at + note.n_namesz, align);
     if (desc_at > size || note.n_descsz > size - desc_at)
       return TN_FAIL(TN_ERR_DATA, "note at byte %zu overruns its segment", at);
-    if (note.n_type == 1 && note.n_namesz == sizeof owner && memcmp(bytes + name_at, owner, sizeof owner) == 0) {
+    if (note.n_type == 1 && note.n_namesz == sizeof owner &&
+        memcmp(bytes + name_at, owner, sizeof owner) == 0) {
       char *text = tni_alloc((size_t)note.n_descsz + 1);
       if (!text) return tni_oom((size_t)note.n_descsz + 1, "a manifest");
       memcpy(text, bytes + desc_at, note.n_descsz);
@@ -164,7 +167,8 @@ static tn_status read_notes(int fd, const elf_segment *s, char **out_text) {
   return status;
 }
 
-static tn_status read_text(int fd, const elf_segment *segments, size_t n, uint64_t file_size, char **out_text) {
+static tn_status read_text(int fd, const elf_segment *segments, size_t n, uint64_t file_size,
+                           char **out_text) {
   TN_TRY(check_segments(segments, n, file_size));
   for (size_t i = 0; i < n && !*out_text; ++i)
     if (segments[i].p_type == PT_NOTE && segments[i].p_filesz) TN_TRY(read_notes(fd, &segments[i], out_text));
@@ -181,9 +185,11 @@ tn_status tni_elf_read(int fd, char **out_text) {
   elf_header header = {0};
   size_t have = file_size < sizeof header ? (size_t)file_size : sizeof header;
   TN_TRY(read_at(fd, &header, have, 0));
-  if (have < SELFMAG || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return fail_not_elf(header.e_ident, have);
+  if (have < SELFMAG || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return fail_not_elf(header.e_ident, have);
   if (have < sizeof header)
-    return TN_FAIL(TN_ERR_DATA, "truncated: an ELF header has %zu bytes, the file has %zu", sizeof header, have);
+    return TN_FAIL(TN_ERR_DATA, "truncated: an ELF header has %zu bytes, the file has %zu", sizeof header,
+                   have);
   TN_TRY(check_header(&header, file_size));
   size_t bytes = header.e_phnum * sizeof(elf_segment);
   elf_segment *segments = tni_alloc(bytes);

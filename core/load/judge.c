@@ -6,7 +6,6 @@
  * The order is that of the roots, then of file names; a name (of a plugin or a device) belongs to the first
  * that offers it. TENON_PROVIDERS="openblas:off,onednn:off" is the user's policy.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -39,7 +38,8 @@ static tn_status read_manifest(tni_plugin *p) {
 static bool switched_off(const char *policy, const char *name) {
   size_t n = strlen(name);
   for (const char *item = policy; item && *item;) {
-    if (strncmp(item, name, n) == 0 && strncmp(item + n, ":off", 4) == 0 && strchr(",", item[n + 4])) return true;
+    if (strncmp(item, name, n) == 0 && strncmp(item + n, ":off", 4) == 0 && strchr(",", item[n + 4]))
+      return true;
     item = strchr(item, ',');
     if (item) ++item;
   }
@@ -58,7 +58,8 @@ static void check_policy_words(const char *policy) {
 
 /* ------------------------------------------------------------------ names */
 
-static const tni_plugin *holder_of_device(const tni_plugin_list *list, const tni_plugin *self, const char *device) {
+static const tni_plugin *holder_of_device(const tni_plugin_list *list, const tni_plugin *self,
+                                          const char *device) {
   for (size_t i = 0; i < list->count && list->items[i] != self; ++i) {
     const tni_plugin *q = list->items[i];
     if (tni_plugin_state(q) != TN_PLUGIN_REJECTED && tni_manifest_has_device(q->manifest, device)) return q;
@@ -100,7 +101,8 @@ static uint32_t rank_wanted(const tni_plugin_list *list, const tni_plugin *p) {
   uint32_t rank = 0;
   for (size_t i = 0; i < list->count; ++i) {
     const tni_plugin *q = list->items[i];
-    if (tni_plugin_state(q) == TN_PLUGIN_REJECTED || !tni_strings_have(&p->manifest->overrides, q->name)) continue;
+    if (tni_plugin_state(q) == TN_PLUGIN_REJECTED || !tni_strings_have(&p->manifest->overrides, q->name))
+      continue;
     if (q->override_rank + 1 > rank) rank = q->override_rank + 1;
   }
   return rank;
@@ -118,7 +120,8 @@ static void rank_overrides(tni_plugin_list *list) {
       changed = true;
       p->override_rank = rank;
       if (rank <= list->count) continue;
-      tn_fail(TN_ERR_DATA, "overrides %s, which overrides this plugin in turn", p->manifest->overrides.items[0]);
+      tn_fail(TN_ERR_DATA, "overrides %s, which overrides this plugin in turn",
+              p->manifest->overrides.items[0]);
       tni_plugin_set(p, TN_PLUGIN_REJECTED);
     }
   }

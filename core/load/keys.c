@@ -9,9 +9,9 @@
 enum { KEY_BITS = 64 };
 
 static _Atomic(const char *) names[KEY_BITS] = {
-    [TN_BACKEND_CPU] = "cpu",         [TN_BACKEND_META] = "meta",         [TNI_BIT_BACK] = "back",
-    [TNI_BIT_AUTOGRAD] = "autograd", [TNI_BIT_TRACE] = "trace",
-    [TNI_BIT_AUTOCAST] = "autocast", [TNI_BIT_FRONT] = "front",
+    [TN_BACKEND_CPU] = "cpu",        [TN_BACKEND_META] = "meta", [TNI_BIT_BACK] = "back",
+    [TNI_BIT_AUTOGRAD] = "autograd", [TNI_BIT_TRACE] = "trace",  [TNI_BIT_AUTOCAST] = "autocast",
+    [TNI_BIT_FRONT] = "front",
 };
 
 static const char *name_at(unsigned bit) { return atomic_load_explicit(&names[bit], memory_order_acquire); }
@@ -23,6 +23,8 @@ int tni_key_find(const char *name) {
   }
   return -1;
 }
+
+const char *tni_key_name(unsigned bit) { return bit < KEY_BITS ? name_at(bit) : NULL; }
 
 const char *tni_backend_name(uint8_t id) {
   const char *name = id < TN_BACKEND_LIMIT ? name_at(id) : NULL;
@@ -50,8 +52,9 @@ tn_status tni_key_backend(const char *name, uint8_t *out_id) {
   if (known < 0) {
     while (bit < TN_BACKEND_LIMIT && name_at(bit)) ++bit;
     if (bit == TN_BACKEND_LIMIT)
-      return TN_FAIL(TN_ERR_UNAVAILABLE, "no id is left for device %s: all %d are in use and none is ever reused",
-                     name, TN_BACKEND_LIMIT);
+      return TN_FAIL(TN_ERR_UNAVAILABLE,
+                     "no id is left for device %s: all %d are in use and none is ever reused", name,
+                     TN_BACKEND_LIMIT);
     TN_TRY(put_name(name, bit));
   }
   *out_id = (uint8_t)(known < 0 ? bit : (unsigned)known);

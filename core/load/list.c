@@ -25,7 +25,8 @@ void tni_list_publish(tni_plugin_list *list) {
   *list = (tni_plugin_list){0};
 }
 
-tn_status tni_list_add(tni_plugin_list *list, const char *path, uint32_t root_order, tni_plugin **out_plugin) {
+tn_status tni_list_add(tni_plugin_list *list, const char *path, uint32_t root_order,
+                       tni_plugin **out_plugin) {
   TN_TRY(tni_grow(&list->items, &list->capacity, list->count, sizeof *list->items));
   tni_plugin *p = tni_alloc_zero(sizeof *p);
   char *copy = tni_strdup(path);

@@ -22,6 +22,9 @@ void tni_open_providers(const tn_op *op, uint8_t bit);
 /* Opens the plugin whose manifest adds this operator; TN_OK too if none does. For callers whose tni_op_find
  * came back empty: they look again. */
 tn_status tni_open_operator(const char *op_name);
+/* Opens the plugin that offers a layer, for whoever puts its bit into a thread's or a tensor's keys. Failures as in
+ * tni_backend_open. */
+tn_status tni_layer_open(const char *layer_name, unsigned *out_bit);
 /* "cpu" for id 0; "?" if the id is not in use. Static. */
 const char *tni_backend_name(uint8_t id);
 /* Bit of a backend or layer name, -1 if unknown. */
@@ -52,7 +55,7 @@ size_t tni_report_device_count(void);
 tn_status tni_report_device(size_t i, tn_device_report *out_report);
 tn_status tni_report_providers(const tn_op *op, const char *const **out_names, size_t *out_n);
 void tni_open_all_backends(void);
-tn_status tni_why(const tn_op *op, const char *device, tn_dtype dtype, void (*line)(void *ctx, const char *words),
-                  void *ctx);
+tn_status tni_why(const tn_op *op, const char *device, tn_dtype dtype,
+                  void (*line)(void *ctx, const char *words), void *ctx);
 
 #endif

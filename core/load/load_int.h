@@ -59,6 +59,7 @@ tn_status tni_order_layers(tni_plugin_list *list);
 
 /* ------------------------------------------------------------------ keys.c */
 
+const char *tni_key_name(unsigned bit);  /* NULL if the bit is not in use */
 bool tni_key_reserved(const char *name); /* a key of the core: no plugin may offer it */
 /* The id of a device name, given now if it has none. Loader lock held. */
 tn_status tni_key_backend(const char *name, uint8_t *out_id);
@@ -94,14 +95,26 @@ typedef struct tni_pending_operator {
 /* Everything that one init registered; nothing is visible before tni_commit. */
 struct tn_registration {
   tni_plugin *plugin;
-  struct { tni_pending_kernel *items; size_t count, capacity; } kernels;
-  struct { tni_pending_operator *items; size_t count, capacity; } operators;
-  struct { tni_backend **items; size_t count, capacity; } backends;
-  struct { tn_layer_def **items; size_t count, capacity; } layers;
+  struct {
+    tni_pending_kernel *items;
+    size_t count, capacity;
+  } kernels;
+  struct {
+    tni_pending_operator *items;
+    size_t count, capacity;
+  } operators;
+  struct {
+    tni_backend **items;
+    size_t count, capacity;
+  } backends;
+  struct {
+    tn_layer_def **items;
+    size_t count, capacity;
+  } layers;
   tn_dtype_mask *seen; /* per manifest kernel: dtypes registered so far */
   size_t n_skipped;    /* kernels that this host has no use for */
   const char *first_skipped;
-  tn_status failed;    /* the first register call that failed; its words are kept */
+  tn_status failed; /* the first register call that failed; its words are kept */
   char *failed_words;
 };
 
@@ -116,7 +129,7 @@ tn_status tni_commit(tn_registration *reg);
 tn_status tni_operator_copy(const tn_operator_def *def, tn_operator_def **out_copy);
 void tni_operator_free(tn_operator_def *def); /* NULL is allowed */
 tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend);
-void tni_backend_free(tni_backend *backend);  /* one that was never published; NULL is allowed */
+void tni_backend_free(tni_backend *backend); /* one that was never published; NULL is allowed */
 /* Asks how many devices there are, makes their generators. 0 devices: TN_ERR_UNAVAILABLE with words. */
 tn_status tni_backend_count_devices(tni_backend *backend);
 /* Copies min(struct_size, size) bytes of a cold struct into zeroed memory of size bytes. */

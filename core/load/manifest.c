@@ -28,7 +28,8 @@ static char *next_word(char **rest) {
 
 static bool is_name(const char *s) {
   for (const char *c = s; *c; ++c) {
-    bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr("._-", *c);
+    bool ok =
+        (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr("._-", *c);
     if (!ok) return false;
   }
   return *s != 0;
@@ -37,8 +38,9 @@ static bool is_name(const char *s) {
 static tn_status want_name(parser *p, char **rest, const char *what, const char **out_name) {
   char *word = next_word(rest);
   if (!is_name(word))
-    return TN_FAIL(TN_ERR_DATA, "manifest line %zu: %s \"%s\" is not a name of letters, digits, '.', '_', '-'",
-                   p->line, what, word);
+    return TN_FAIL(TN_ERR_DATA,
+                   "manifest line %zu: %s \"%s\" is not a name of letters, digits, '.', '_', '-'", p->line,
+                   what, word);
   *out_name = word;
   return TN_OK;
 }
@@ -122,12 +124,15 @@ static tn_status parse_abi(parser *p, char *rest) {
 
 static tn_status parse_sanitizer(parser *p, char *rest) {
   char *word = next_word(&rest);
-  if (strcmp(word, "address") == 0) p->m->sanitizer = TN_SANITIZER_ADDRESS;
-  else if (strcmp(word, "thread") == 0) p->m->sanitizer = TN_SANITIZER_THREAD;
-  else if (strcmp(word, "none") == 0) p->m->sanitizer = TN_SANITIZER_NONE;
+  if (strcmp(word, "address") == 0)
+    p->m->sanitizer = TN_SANITIZER_ADDRESS;
+  else if (strcmp(word, "thread") == 0)
+    p->m->sanitizer = TN_SANITIZER_THREAD;
+  else if (strcmp(word, "none") == 0)
+    p->m->sanitizer = TN_SANITIZER_NONE;
   else
-    return TN_FAIL(TN_ERR_DATA, "manifest line %zu: sanitizer \"%s\" is none of none, address, thread", p->line,
-                   word);
+    return TN_FAIL(TN_ERR_DATA, "manifest line %zu: sanitizer \"%s\" is none of none, address, thread",
+                   p->line, word);
   return want_end(p, rest);
 }
 
@@ -141,10 +146,12 @@ static tn_status parse_device(parser *p, char *rest) {
     const char *alias;
     TN_TRY(want_name(p, &rest, "alias", &alias));
     if (strcmp(alias, "privateuse1") != 0)
-      return TN_FAIL(TN_ERR_DATA, "manifest line %zu: alias \"%s\"; the only alias is privateuse1", p->line, alias);
+      return TN_FAIL(TN_ERR_DATA, "manifest line %zu: alias \"%s\"; the only alias is privateuse1", p->line,
+                     alias);
     device.privateuse1 = true;
   } else if (*word) {
-    return TN_FAIL(TN_ERR_DATA, "manifest line %zu: \"%s\" after the device name, expected `alias`", p->line, word);
+    return TN_FAIL(TN_ERR_DATA, "manifest line %zu: \"%s\" after the device name, expected `alias`", p->line,
+                   word);
   }
   TN_TRY(tni_grow(&p->m->devices.items, &p->m->devices.capacity, p->m->devices.count, sizeof device));
   p->m->devices.items[p->m->devices.count++] = device;
@@ -158,8 +165,8 @@ static tn_status parse_class(parser *p, const char *word, uint8_t *out_class) {
     *out_class = i;
     return TN_OK;
   }
-  return TN_FAIL(TN_ERR_DATA, "manifest line %zu: class \"%s\" is none of kernel, record, trace, mode", p->line,
-                 word);
+  return TN_FAIL(TN_ERR_DATA, "manifest line %zu: class \"%s\" is none of kernel, record, trace, mode",
+                 p->line, word);
 }
 
 static tn_status parse_layer(parser *p, char *rest) {
@@ -168,9 +175,12 @@ static tn_status parse_layer(parser *p, char *rest) {
   for (char *word = next_word(&rest); *word; word = next_word(&rest)) {
     char *value = next_word(&rest);
     if (!*value) return TN_FAIL(TN_ERR_DATA, "manifest line %zu: `%s` has no value", p->line, word);
-    if (strcmp(word, "class") == 0) TN_TRY(parse_class(p, value, &layer.class_));
-    else if (strcmp(word, "above") == 0) layer.above = value;
-    else if (strcmp(word, "below") == 0) layer.below = value;
+    if (strcmp(word, "class") == 0)
+      TN_TRY(parse_class(p, value, &layer.class_));
+    else if (strcmp(word, "above") == 0)
+      layer.above = value;
+    else if (strcmp(word, "below") == 0)
+      layer.below = value;
     else
       return TN_FAIL(TN_ERR_DATA, "manifest line %zu: \"%s\" is none of class, above, below", p->line, word);
   }
@@ -180,9 +190,14 @@ static tn_status parse_layer(parser *p, char *rest) {
 }
 
 static tn_dtype_mask dtype_word(const char *word) {
-  static const struct { const char *word; tn_dtype_mask mask; } words[] = {
-      {"all", TN_DTYPES_ALL}, {"int", TN_DTYPES_INT}, {"float", TN_DTYPES_FLOAT}, {"half", TN_DTYPES_HALF},
-      {"bool", TN_DTYPE_BIT(TN_BOOL)}};
+  static const struct {
+    const char *word;
+    tn_dtype_mask mask;
+  } words[] = {{"all", TN_DTYPES_ALL},
+               {"int", TN_DTYPES_INT},
+               {"float", TN_DTYPES_FLOAT},
+               {"half", TN_DTYPES_HALF},
+               {"bool", TN_DTYPE_BIT(TN_BOOL)}};
   for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
     if (strcmp(word, words[i].word) == 0) return words[i].mask;
   tn_dtype dtype = tn_dtype_find(word);
@@ -244,12 +259,24 @@ static tn_status parse_override(parser *p, char *rest) {
   return add_name(p, rest, "plugin name", &p->m->overrides);
 }
 
-static const struct { const char *key; tn_status (*fn)(parser *p, char *rest); } keys[] = {
-    {"kernel", parse_kernel},       {"operator", parse_operator},   {"device", parse_device},
-    {"layer", parse_layer},         {"interface", parse_interface}, {"needs-cpu", parse_needs_cpu},
-    {"needs-path", parse_needs_path}, {"conflicts", parse_conflicts}, {"override", parse_override},
-    {"name", parse_name},           {"version", parse_version},     {"abi", parse_abi},
-    {"license", parse_license},     {"sanitizer", parse_sanitizer}, {"tenon", parse_tenon}};
+static const struct {
+  const char *key;
+  tn_status (*fn)(parser *p, char *rest);
+} keys[] = {{"kernel", parse_kernel},
+            {"operator", parse_operator},
+            {"device", parse_device},
+            {"layer", parse_layer},
+            {"interface", parse_interface},
+            {"needs-cpu", parse_needs_cpu},
+            {"needs-path", parse_needs_path},
+            {"conflicts", parse_conflicts},
+            {"override", parse_override},
+            {"name", parse_name},
+            {"version", parse_version},
+            {"abi", parse_abi},
+            {"license", parse_license},
+            {"sanitizer", parse_sanitizer},
+            {"tenon", parse_tenon}};
 
 /* ------------------------------------------------------------------ the whole text */
 
@@ -267,7 +294,8 @@ static tn_status parse_line(parser *p, char *line) {
 
 static tn_status parse_lines(tni_manifest *m) {
   parser p = {.m = m};
-  if (strncmp(m->text, "tenon ", 6) != 0) return TN_FAIL(TN_ERR_DATA, "manifest does not begin with `tenon 1`");
+  if (strncmp(m->text, "tenon ", 6) != 0)
+    return TN_FAIL(TN_ERR_DATA, "manifest does not begin with `tenon 1`");
   for (char *line = m->text; line;) {
     char *end = strchr(line, '\n');
     if (end) *end = 0;
@@ -275,7 +303,11 @@ static tn_status parse_lines(tni_manifest *m) {
     TN_TRY(parse_line(&p, line));
     line = end ? end + 1 : NULL;
   }
-  const char *missing = !m->name ? "name" : !m->version ? "version" : !m->has_abi ? "abi" : !m->license ? "license" : NULL;
+  const char *missing = !m->name      ? "name"
+                        : !m->version ? "version"
+                        : !m->has_abi ? "abi"
+                        : !m->license ? "license"
+                                      : NULL;
   if (missing) return TN_FAIL(TN_ERR_DATA, "manifest lacks the required line `%s`", missing);
   return TN_OK;
 }
@@ -293,8 +325,10 @@ static void sort_kernels(tni_manifest *m) {
   qsort(k, m->kernels.count, sizeof *k, kernel_order);
   size_t last = 0;
   for (size_t i = 1; i < m->kernels.count; ++i) {
-    if (kernel_order(&k[last], &k[i]) == 0) k[last].dtypes |= k[i].dtypes;
-    else k[++last] = k[i];
+    if (kernel_order(&k[last], &k[i]) == 0)
+      k[last].dtypes |= k[i].dtypes;
+    else
+      k[++last] = k[i];
   }
   m->kernels.count = last + 1;
 }
@@ -309,7 +343,8 @@ tn_status tni_manifest_parse(char *text, tni_manifest **out_manifest) {
   m->text = text;
   tn_status status = parse_lines(m);
   /* Words about the ABI say more than words about a line that another ABI gave a meaning. */
-  if (status == TN_ERR_DATA && m->has_abi && tni_abi_check(m->abi_major, m->abi_minor, m->needs_minor) != TN_OK)
+  if (status == TN_ERR_DATA && m->has_abi &&
+      tni_abi_check(m->abi_major, m->abi_minor, m->needs_minor) != TN_OK)
     status = TN_ERR_VERSION;
   if (status != TN_OK) {
     tni_manifest_free(m);
@@ -322,7 +357,8 @@ tn_status tni_manifest_parse(char *text, tni_manifest **out_manifest) {
 
 void tni_manifest_free(tni_manifest *m) {
   if (!m) return;
-  tni_strings *lists[] = {&m->operators, &m->interfaces, &m->needs_cpu, &m->needs_path, &m->conflicts, &m->overrides};
+  tni_strings *lists[] = {&m->operators,  &m->interfaces, &m->needs_cpu,
+                          &m->needs_path, &m->conflicts,  &m->overrides};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i) tni_free(lists[i]->items);
   tni_free(m->kernels.items);
   tni_free(m->devices.items);
@@ -338,8 +374,10 @@ const tni_manifest_kernel *tni_manifest_find(const tni_manifest *m, const char *
   size_t low = 0, high = m->kernels.count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (kernel_order(&m->kernels.items[middle], &want) < 0) low = middle + 1;
-    else high = middle;
+    if (kernel_order(&m->kernels.items[middle], &want) < 0)
+      low = middle + 1;
+    else
+      high = middle;
   }
   if (low == m->kernels.count) return NULL;
   const tni_manifest_kernel *found = &m->kernels.items[low];

@@ -12,7 +12,8 @@ static tn_status meta_device_count(void *ctx, int32_t *out_count) {
   return TN_OK;
 }
 
-static tn_status meta_alloc(void *ctx, int32_t index, uint64_t size_bytes, void *stream, tn_memory *out_memory) {
+static tn_status meta_alloc(void *ctx, int32_t index, uint64_t size_bytes, void *stream,
+                            tn_memory *out_memory) {
   (void)ctx, (void)index, (void)stream;
   *out_memory = (tn_memory){.size_bytes = size_bytes};
   return TN_OK;
@@ -22,8 +23,8 @@ static void meta_free(void *ctx, int32_t index, const tn_memory *memory, void *s
   (void)ctx, (void)index, (void)memory, (void)stream;
 }
 
-static tn_status meta_from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, const void *host,
-                                uint64_t size_bytes, void *stream) {
+static tn_status meta_from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes,
+                                const void *host, uint64_t size_bytes, void *stream) {
   (void)ctx, (void)index, (void)mem, (void)offset_bytes, (void)host, (void)size_bytes, (void)stream;
   return TN_OK; /* what a meta tensor is given is forgotten, as in every operator */
 }

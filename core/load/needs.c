@@ -14,16 +14,19 @@ typedef struct cpu_feature {
 } cpu_feature;
 
 #if defined(__x86_64__) || defined(__i386__)
-#define FEATURE(name) {name, __builtin_cpu_supports(name) != 0}
-#define CPU_FEATURES                                                                                           \
-  FEATURE("sse3"), FEATURE("ssse3"), FEATURE("sse4.1"), FEATURE("sse4.2"), FEATURE("popcnt"), FEATURE("avx"),  \
-      FEATURE("fma"), FEATURE("bmi"), FEATURE("bmi2"), FEATURE("avx2"), FEATURE("avx512f"),                    \
-      FEATURE("avx512bw"), FEATURE("avx512dq"), FEATURE("avx512vl"), FEATURE("avx512cd"),                      \
+#define FEATURE(name) \
+  { name, __builtin_cpu_supports(name) != 0 }
+#define CPU_FEATURES                                                                                        \
+  FEATURE("sse3"), FEATURE("ssse3"), FEATURE("sse4.1"), FEATURE("sse4.2"), FEATURE("popcnt"),               \
+      FEATURE("avx"), FEATURE("fma"), FEATURE("bmi"), FEATURE("bmi2"), FEATURE("avx2"), FEATURE("avx512f"), \
+      FEATURE("avx512bw"), FEATURE("avx512dq"), FEATURE("avx512vl"), FEATURE("avx512cd"),                   \
       FEATURE("avx512vnni"), FEATURE("avx512vbmi"), FEATURE("avx512bf16")
 #elif defined(__aarch64__)
-#define CPU_FEATURES {"neon", true}
+#define CPU_FEATURES \
+  { "neon", true }
 #else
-#define CPU_FEATURES {"base", true}
+#define CPU_FEATURES \
+  { "base", true }
 #endif
 
 static tn_status check_cpu(const char *name) {

@@ -36,7 +36,8 @@ static tn_status check_not_held(void) {
 }
 
 tn_status tni_may_dispatch(void) {
-  if (TNI_UNLIKELY(atomic_load_explicit(&load_state, memory_order_relaxed) == LOAD_CLOSED)) return fail_closed();
+  if (TNI_UNLIKELY(atomic_load_explicit(&load_state, memory_order_relaxed) == LOAD_CLOSED))
+    return fail_closed();
   return check_not_held();
 }
 
@@ -66,8 +67,10 @@ static tn_status read_all(void) {
   tn_status status = tni_search(&list);
   if (status == TN_OK) status = tni_judge(&list);
   if (status == TN_OK) status = tni_order_layers(&list);
-  if (status == TN_OK) tni_list_publish(&list);
-  else tni_list_deinit(&list);
+  if (status == TN_OK)
+    tni_list_publish(&list);
+  else
+    tni_list_deinit(&list);
   return status;
 }
 
@@ -91,7 +94,8 @@ static tn_status check_conflicts(const tni_plugin *p) {
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     const tni_plugin *q = tni_plugin_at(i);
     if (q == p || tni_plugin_state(q) != TN_PLUGIN_READY) continue;
-    if (tni_strings_have(&p->manifest->conflicts, q->name) || tni_strings_have(&q->manifest->conflicts, p->name))
+    if (tni_strings_have(&p->manifest->conflicts, q->name) ||
+        tni_strings_have(&q->manifest->conflicts, p->name))
       return TN_FAIL(TN_ERR_PLUGIN, "conflicts with plugin %s, which is open", q->name);
   }
   return TN_OK;
@@ -101,7 +105,8 @@ static tn_status check_answer(const tni_plugin *p, const tn_query *q) {
   TN_TRY(tni_abi_check(q->plugin_major, q->plugin_minor, q->needs_minor));
   TN_TRY(tni_sanitizer_check(q->sanitizer));
   if (!q->name || strcmp(q->name, p->name) != 0)
-    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts the code: the name is %s in the manifest, %s in the answer to %s",
+    return TN_FAIL(TN_ERR_PLUGIN,
+                   "manifest contradicts the code: the name is %s in the manifest, %s in the answer to %s",
                    p->name, q->name ? q->name : "absent", TN_PLUGIN_SYMBOL);
   if (!q->init) return TN_FAIL(TN_ERR_PLUGIN, "gives no init function");
   return TN_OK;
@@ -111,9 +116,11 @@ static tn_status negotiate(tni_plugin *p, tn_query *q) {
   *q = (tn_query){.struct_size = sizeof *q, .host_major = TN_ABI_MAJOR, .host_minor = TN_ABI_MINOR};
   tn_status status = p->query(q);
   if (status == TN_ERR_VERSION)
-    return TN_FAIL(status, "refuses this host: it was built for ABI %u.%u and needs %u.%u, the host has %d.%d",
-                   q->plugin_major, q->plugin_minor, q->plugin_major, q->needs_minor, TN_ABI_MAJOR, TN_ABI_MINOR);
-  if (status != TN_OK) return TN_FAIL(TN_ERR_PLUGIN, "%s answered \"%s\"", TN_PLUGIN_SYMBOL, tn_status_name(status));
+    return TN_FAIL(
+        status, "refuses this host: it was built for ABI %u.%u and needs %u.%u, the host has %d.%d",
+        q->plugin_major, q->plugin_minor, q->plugin_major, q->needs_minor, TN_ABI_MAJOR, TN_ABI_MINOR);
+  if (status != TN_OK)
+    return TN_FAIL(TN_ERR_PLUGIN, "%s answered \"%s\"", TN_PLUGIN_SYMBOL, tn_status_name(status));
   return check_answer(p, q);
 }
 
@@ -124,11 +131,16 @@ static tn_status count_devices(tn_registration *reg, size_t *out_missing) {
   for (size_t i = 0; i < reg->backends.count; ++i) {
     tni_backend *backend = reg->backends.items[i];
     tn_status status = tni_backend_count_devices(backend);
-    if (status == TN_ERR_UNAVAILABLE) ++*out_missing;
-    else if (status != TN_OK) return status;
-    if (status == TN_OK) reg->backends.items[kept++] = backend;
-    else if (*out_missing == reg->backends.count) return status;
-    else tni_backend_free(backend);
+    if (status == TN_ERR_UNAVAILABLE)
+      ++*out_missing;
+    else if (status != TN_OK)
+      return status;
+    if (status == TN_OK)
+      reg->backends.items[kept++] = backend;
+    else if (*out_missing == reg->backends.count)
+      return status;
+    else
+      tni_backend_free(backend);
   }
   reg->backends.count = kept;
   return TN_OK;
@@ -137,7 +149,8 @@ static tn_status count_devices(tn_registration *reg, size_t *out_missing) {
 static tn_status run_init(tn_registration *reg, const tn_query *q, size_t *out_missing) {
   tn_error_clear();
   tn_status status = q->init(tni_host(), reg);
-  if (status != TN_OK && !*tn_error_message()) TN_FAIL(status, "init answered \"%s\"", tn_status_name(status));
+  if (status != TN_OK && !*tn_error_message())
+    TN_FAIL(status, "init answered \"%s\"", tn_status_name(status));
   if (status != TN_OK && status != TN_ERR_UNAVAILABLE) return TN_WRAP(status, "init failed");
   TN_TRY(status);
   TN_TRY(tni_transaction_check(reg));
@@ -150,7 +163,8 @@ static tn_status run_init(tn_registration *reg, const tn_query *q, size_t *out_m
 static void note_leftovers(const tn_registration *reg, size_t missing) {
   tn_error_clear();
   if (reg->n_skipped)
-    tn_fail(TN_OK, "%zu kernels are not used, because this host lacks their operator, key or schema (first: %s)",
+    tn_fail(TN_OK,
+            "%zu kernels are not used, because this host lacks their operator, key or schema (first: %s)",
             reg->n_skipped, reg->first_skipped);
   if (missing) tn_wrap(TN_OK, "%zu of its devices are not present", missing);
 }
@@ -164,7 +178,7 @@ static tn_status bring_up(tni_plugin *p) {
   tn_query q;
   TN_TRY(negotiate(p, &q));
   tn_registration reg;
-  size_t missing;
+  size_t missing = 0;
   TN_TRY(tni_transaction_begin(p, &reg));
   tn_status status = run_init(&reg, &q, &missing);
   if (status == TN_OK) {
@@ -181,15 +195,17 @@ tn_status tni_plugin_open(tni_plugin *p) {
   if (state == TN_PLUGIN_LOADABLE) {
     tn_status status = bring_up(p);
     if (status == TN_ERR_OUT_OF_MEMORY) return status; /* may be tried again: nothing was kept */
-    state = status == TN_OK ? TN_PLUGIN_READY : status == TN_ERR_UNAVAILABLE ? TN_PLUGIN_NO_HARDWARE : TN_PLUGIN_FAILED;
+    state = status == TN_OK                ? TN_PLUGIN_READY
+            : status == TN_ERR_UNAVAILABLE ? TN_PLUGIN_NO_HARDWARE
+                                           : TN_PLUGIN_FAILED;
     tni_plugin_set(p, state);
     const char *reason = tni_plugin_reason(p);
     tn_log(state == TN_PLUGIN_FAILED ? TN_LOG_WARN : TN_LOG_INFO, "plugin %s (%s): %s%s%s", p->name, p->path,
            tn_plugin_state_name(state), *reason ? ": " : "", reason);
   }
   if (state == TN_PLUGIN_READY) return TN_OK;
-  return TN_FAIL(TN_ERR_UNAVAILABLE, "plugin %s (%s) is %s: %s", p->name, p->path, tn_plugin_state_name(state),
-                 tni_plugin_reason(p));
+  return TN_FAIL(TN_ERR_UNAVAILABLE, "plugin %s (%s) is %s: %s", p->name, p->path,
+                 tn_plugin_state_name(state), tni_plugin_reason(p));
 }
 
 /* ------------------------------------------------------------------ shutdown */
@@ -215,6 +231,8 @@ static tni_plugin *last_opened(bool layers) {
   return best;
 }
 
+/* Backends stay published, because tensors that outlive this still point to them; what would use one asks
+ * tni_load_init or tni_may_dispatch first, and frees ask tni_exiting. */
 void tni_load_shutdown(void) {
   if (tni_load_lock() != TN_OK) return;
   bool was_open = atomic_exchange_explicit(&load_state, LOAD_CLOSED, memory_order_acq_rel) == LOAD_READY;
@@ -229,7 +247,5 @@ void tni_load_shutdown(void) {
     }
   }
   atomic_store_explicit(&exiting, true, memory_order_relaxed);
-  for (uint8_t id = 0; id < TN_BACKEND_LIMIT; ++id)
-    atomic_store_explicit(&tni_backends[id], NULL, memory_order_release);
   tni_load_unlock();
 }

@@ -5,7 +5,7 @@
  * The core's anchors (back, autograd, trace, autocast, front) cut the layer bits into four regions. A layer's
  * class names its region; `above` and `below` narrow it and order it against other layers. Solved in steps:
  * bounds spread along the constraints, then layers are taken lowest first, ties broken by name, so that the
- * result is the same in every run and for every load order. Within a region the layers are spread evenly.
+ * result is the same in every run and for every load order. Within a region the layers are spread.
  * Who cannot be placed is rejected with the constraint that failed, and the rest is solved again.
  */
 #include "core/load/load_int.h"
@@ -19,14 +19,16 @@ typedef struct node {
   const tni_manifest_layer *layer;
   int least, most; /* regions */
   int region;
-  size_t waits;    /* layers below it that are not placed yet */
+  unsigned bit; /* 0: none yet */
+  size_t waits; /* layers below it that are not placed yet */
   bool placed;
 } node;
 
 typedef struct graph {
   node *nodes;
   size_t count, capacity;
-  node **order; /* lowest first */
+  node **order;  /* lowest first */
+  bool *reaches; /* [k * count + i]: order[k] must stand below order[i], by whatever steps */
 } graph;
 
 static bool has_item(const char *list, const char *name) {
@@ -54,11 +56,21 @@ static tn_status reject(node *n, const char *words, const char *other) {
 
 /* ------------------------------------------------------------------ collecting */
 
-static bool is_anchor(const char *name) { return strcmp(name, "trace") == 0 || strcmp(name, "autocast") == 0; }
+static bool is_anchor(const char *name) {
+  return strcmp(name, "trace") == 0 || strcmp(name, "autocast") == 0;
+}
+
+/* An anchor's bit is the lower end of its region. */
+static int region_of(unsigned bit) {
+  int region = 0;
+  while (region + 1 < REGIONS && bit >= anchors[region + 1]) ++region;
+  return region;
+}
 
 static tn_status add_node(graph *g, tni_plugin *p, const tni_manifest_layer *layer) {
   node n = {.plugin = p, .layer = layer, .least = 0, .most = REGIONS - 1};
-  if (tni_key_reserved(layer->name) || strcmp(layer->name, "cpu") == 0)
+  if (tni_key_reserved(layer->name) ||
+      (tni_key_find(layer->name) >= 0 && tni_key_find(layer->name) < TN_BACKEND_LIMIT))
     return reject(&n, "the name is a key of the core", "");
   for (size_t i = 0; i < g->count; ++i)
     if (strcmp(g->nodes[i].layer->name, layer->name) == 0)
@@ -68,7 +80,11 @@ static tn_status add_node(graph *g, tni_plugin *p, const tni_manifest_layer *lay
     if (has_item(layer->above, anchor) && i > n.least) n.least = i;
     if (has_item(layer->below, anchor) && i - 1 < n.most) n.most = i - 1;
   }
-  if (is_anchor(layer->name)) n.least = n.most = strcmp(layer->name, "trace") == 0 ? 2 : 3;
+  int bit = tni_key_find(layer->name);
+  if (bit >= 0) {
+    n.bit = (unsigned)bit;
+    n.least = n.most = region_of(n.bit);
+  }
   TN_TRY(tni_grow(&g->nodes, &g->capacity, g->count, sizeof n));
   g->nodes[g->count++] = n;
   return TN_OK;
@@ -80,7 +96,8 @@ static tn_status collect(graph *g, const tni_plugin_list *list) {
   for (size_t i = 0; i < list->count; ++i) {
     tni_plugin *p = list->items[i];
     if (tni_plugin_state(p) != TN_PLUGIN_LOADABLE) continue;
-    for (size_t k = 0; k < p->manifest->layers.count; ++k) TN_TRY(add_node(g, p, &p->manifest->layers.items[k]));
+    for (size_t k = 0; k < p->manifest->layers.count; ++k)
+      TN_TRY(add_node(g, p, &p->manifest->layers.items[k]));
   }
   return TN_OK;
 }
@@ -118,7 +135,8 @@ static tn_status reject_circle(graph *g) {
       if (!g->nodes[i].placed && stands_below(&g->nodes[i], at)) next = &g->nodes[i];
     /* The second half of the walk runs along the circle. */
     if (step >= g->count && tni_plugin_state(next->plugin) != TN_PLUGIN_REJECTED) {
-      tn_fail(TN_ERR_DATA, "layer %s of plugin %s and layer %s of plugin %s stand in a circle of above and below",
+      tn_fail(TN_ERR_DATA,
+              "layer %s of plugin %s and layer %s of plugin %s stand in a circle of above and below",
               next->layer->name, next->plugin->name, at->layer->name, at->plugin->name);
       tni_plugin_set(next->plugin, TN_PLUGIN_REJECTED);
       tn_log(TN_LOG_WARN, "plugin %s: %s", next->plugin->path, tni_plugin_reason(next->plugin));
@@ -128,7 +146,7 @@ static tn_status reject_circle(graph *g) {
   return TN_ERR_DATA;
 }
 
-/* An anchor's bit is the lower end of its region. */
+/* What stands below an anchor stands in a lower region. */
 static int most_below(const node *n) { return is_anchor(n->layer->name) ? n->most - 1 : n->most; }
 
 /* Bounds spread upwards and downwards, then each layer takes its class's region or the nearest allowed one. */
@@ -143,52 +161,93 @@ static tn_status find_regions(graph *g) {
         g->order[i]->most = most_below(g->order[k]);
   for (size_t i = 0; i < g->count; ++i) {
     node *n = g->order[i];
-    if (n->least > n->most) return reject(n, "its above and below leave no place between the core's layers", "");
-    n->region = n->layer->class_ < n->least ? n->least : n->layer->class_ > n->most ? n->most : n->layer->class_;
+    if (n->least > n->most)
+      return reject(n, "its above and below leave no place between the core's layers", "");
+    n->region = n->layer->class_ < n->least  ? n->least
+                : n->layer->class_ > n->most ? n->most
+                                             : n->layer->class_;
     for (size_t k = 0; k < i; ++k)
       if (stands_below(g->order[k], n) && g->order[k]->region > n->region) n->region = g->order[k]->region;
   }
   return TN_OK;
 }
 
-static bool in_region(const node *n, int region) { return n->region == region && !is_anchor(n->layer->name); }
+/* ------------------------------------------------------------------ bits */
 
-static unsigned room_of(int region) { return anchors[region + 1] - anchors[region] - 1; }
-
-static tn_status check_room(graph *g, unsigned counts[REGIONS]) {
-  for (int region = 0; region < REGIONS; ++region) {
-    for (size_t i = 0; i < g->count; ++i) {
-      if (!in_region(g->order[i], region)) continue;
-      if (++counts[region] > room_of(region))
-        return reject(g->order[i], "no free bit is left in its region of the layer order", "");
-    }
+/* The places between which n must stand: its region, cut by the placed layers that it must be above or below. */
+static void find_gap(const graph *g, size_t at, unsigned *out_low, unsigned *out_high) {
+  *out_low = anchors[g->order[at]->region];
+  *out_high = anchors[g->order[at]->region + 1];
+  for (size_t k = 0; k < g->count; ++k) {
+    unsigned bit = g->order[k]->bit;
+    if (!bit) continue;
+    if (g->reaches[k * g->count + at] && bit > *out_low) *out_low = bit;
+    if (g->reaches[at * g->count + k] && bit < *out_high) *out_high = bit;
   }
-  return TN_OK;
 }
 
+/* A free bit between low and high that leaves room for `more` layers; 0 if there is none. */
+static unsigned pick_bit(unsigned low, unsigned high, unsigned more) {
+  if (low + 1 >= high) return 0;
+  unsigned target = low + (high - low) / (more + 2);
+  if (target == low) target = low + 1;
+  for (unsigned bit = target; bit < high; ++bit)
+    if (!tni_key_name(bit)) return bit;
+  for (unsigned bit = target - 1; bit > low; --bit)
+    if (!tni_key_name(bit)) return bit;
+  return 0;
+}
+
+static unsigned count_unplaced(const graph *g, size_t from, int region) {
+  unsigned n = 0;
+  for (size_t i = from; i < g->count; ++i) n += !g->order[i]->bit && g->order[i]->region == region;
+  return n;
+}
+
+/* Lowest first, each above the one before it if there is room, so that an order that nothing demands is the same
+ * in every run. A layer that has its bit from an earlier solve keeps it. */
 static tn_status give_bits(graph *g) {
-  unsigned counts[REGIONS] = {0};
-  TN_TRY(check_room(g, counts));
-  for (int region = 0; region < REGIONS; ++region) {
-    unsigned at = 0;
-    for (size_t i = 0; i < g->count; ++i) {
-      if (!in_region(g->order[i], region)) continue;
-      unsigned step = ++at * (room_of(region) + 1) / (counts[region] + 1);
-      TN_TRY(tni_key_layer(g->order[i]->layer->name, anchors[region] + step));
-    }
+  unsigned last = 0;
+  for (size_t i = 0; i < g->count; ++i) {
+    node *n = g->order[i];
+    if (n->bit) continue;
+    unsigned low, high, more = count_unplaced(g, i + 1, n->region);
+    find_gap(g, i, &low, &high);
+    unsigned bit = last > low && last < high ? pick_bit(last, high, more) : 0;
+    if (!bit) bit = pick_bit(low, high, more);
+    if (!bit) return reject(n, "no free bit is left in its region of the layer order", "");
+    TN_TRY(tni_key_layer(n->layer->name, bit));
+    n->bit = last = bit;
   }
   return TN_OK;
 }
 
+static tn_status make_arrays(graph *g) {
+  tni_free(g->order);
+  tni_free(g->reaches);
+  g->order = tni_alloc(g->count * sizeof *g->order);
+  g->reaches = tni_alloc_zero(g->count * g->count * sizeof *g->reaches);
+  return g->order && g->reaches ? TN_OK : tni_oom(g->count * g->count, "the order of layers");
+}
+
+static void find_reaches(graph *g) {
+  for (size_t i = 0; i < g->count; ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (!stands_below(g->order[k], g->order[i])) continue;
+      g->reaches[k * g->count + i] = true;
+      for (size_t m = 0; m < k; ++m) g->reaches[m * g->count + i] |= g->reaches[m * g->count + k];
+    }
+  }
+}
+
+/* TN_ERR_DATA: a plugin was rejected, the rest is to be solved again. */
 static tn_status solve(graph *g, const tni_plugin_list *list) {
   TN_TRY(collect(g, list));
-  tni_free(g->order);
-  g->order = NULL;
   if (g->count == 0) return TN_OK;
-  g->order = tni_alloc(g->count * sizeof *g->order);
-  if (!g->order) return tni_oom(g->count * sizeof *g->order, "the order of layers");
+  TN_TRY(make_arrays(g));
   if (sort_nodes(g) != TN_OK) return reject_circle(g);
   TN_TRY(find_regions(g));
+  find_reaches(g);
   return give_bits(g);
 }
 
@@ -199,5 +258,6 @@ tn_status tni_order_layers(tni_plugin_list *list) {
   while (status == TN_ERR_DATA);
   tni_free(g.nodes);
   tni_free(g.order);
+  tni_free(g.reaches);
   return status;
 }

@@ -51,9 +51,18 @@ typedef struct tni_manifest {
   uint32_t abi_major, abi_minor, needs_minor;
   uint32_t sanitizer; /* TN_SANITIZER_... */
   bool has_abi;
-  struct { tni_manifest_kernel *items; size_t count, capacity; } kernels;
-  struct { tni_manifest_device *items; size_t count, capacity; } devices;
-  struct { tni_manifest_layer *items; size_t count, capacity; } layers;
+  struct {
+    tni_manifest_kernel *items;
+    size_t count, capacity;
+  } kernels;
+  struct {
+    tni_manifest_device *items;
+    size_t count, capacity;
+  } devices;
+  struct {
+    tni_manifest_layer *items;
+    size_t count, capacity;
+  } layers;
   tni_strings operators; /* schema texts */
   tni_strings interfaces;
   tni_strings needs_cpu, needs_path;
@@ -71,7 +80,7 @@ struct tni_plugin {
   const char *name;    /* the manifest's, else the file's */
   const char *version; /* "" if unknown */
   char *path;
-  const char *file;    /* last part of path */
+  const char *file; /* last part of path */
   dev_t dev;
   ino_t ino;
   uint32_t root_order;
@@ -82,7 +91,7 @@ struct tni_plugin {
   void *handle;           /* of the mapped file; never closed */
   tn_plugin_query_fn query;
   void (*shutdown)(void);
-  uint32_t open_order;    /* 1 for the first plugin that became ready, 0 for others */
+  uint32_t open_order; /* 1 for the first plugin that became ready, 0 for others */
 };
 
 static inline tn_plugin_state tni_plugin_state(const tni_plugin *p) {

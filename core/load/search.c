@@ -9,7 +9,6 @@
  *
  * Nothing is skipped in silence: what has a plugin's name but cannot be one is listed with its reason.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,8 +33,8 @@ static tn_status check_folder(const char *path) {
   if (stat(path, &st) != 0) return TN_FAIL(TN_ERR_IO, "%s: %s", path, strerror(errno));
   if (!S_ISDIR(st.st_mode)) return TN_FAIL(TN_ERR_IO, "%s is not a folder", path);
   if (st.st_uid != 0 && st.st_uid != geteuid())
-    return TN_FAIL(TN_ERR_IO, "%s belongs to user %u, expected root or the user (%u)", path, (unsigned)st.st_uid,
-                   (unsigned)geteuid());
+    return TN_FAIL(TN_ERR_IO, "%s belongs to user %u, expected root or the user (%u)", path,
+                   (unsigned)st.st_uid, (unsigned)geteuid());
   /* A group counts as others unless it is root's or the user's own. */
   bool group_is_other = st.st_gid != 0 && st.st_gid != getegid();
   bool by_others = (st.st_mode & S_IWOTH) || ((st.st_mode & S_IWGRP) && group_is_other);
@@ -122,7 +121,9 @@ static tn_status add_file(scan *s, const char *root, const char *name) {
 static tn_status add_files(scan *s, const char *root) {
   struct dirent **entries;
   int n = scandir(root, &entries, is_plugin_name, by_name);
-  if (n < 0) return errno == ENOMEM ? tni_oom(0, "a folder's entries") : TN_FAIL(TN_ERR_IO, "%s: %s", root, strerror(errno));
+  if (n < 0)
+    return errno == ENOMEM ? tni_oom(0, "a folder's entries")
+                           : TN_FAIL(TN_ERR_IO, "%s: %s", root, strerror(errno));
   tn_status status = TN_OK;
   for (int i = 0; i < n; ++i) {
     if (status == TN_OK) status = add_file(s, root, entries[i]->d_name);
@@ -135,7 +136,8 @@ static tn_status add_files(scan *s, const char *root) {
 /* ------------------------------------------------------------------ roots */
 
 static tn_status use_root(scan *s, const char *root) {
-  if (root[0] != '/') return TN_FAIL(TN_ERR_IO, "the path is relative; plugin folders are given as absolute paths");
+  if (root[0] != '/')
+    return TN_FAIL(TN_ERR_IO, "the path is relative; plugin folders are given as absolute paths");
   char *real = realpath(root, NULL);
   if (!real) return TN_FAIL(TN_ERR_IO, "%s", strerror(errno));
   tn_status status = check_ancestors(real);
@@ -192,8 +194,10 @@ static tn_status add_own_root(scan *s) {
   tn_status status = root ? TN_OK : tni_oom(size, "a path");
   if (root) {
     snprintf(root, size, "%s%s", real, tail);
-    if (access(root, F_OK) == 0) status = add_root(s, root);
-    else tn_log(TN_LOG_INFO, "no plugins are installed beside the library: %s does not exist", root);
+    if (access(root, F_OK) == 0)
+      status = add_root(s, root);
+    else
+      tn_log(TN_LOG_INFO, "no plugins are installed beside the library: %s does not exist", root);
   }
   tni_free(root);
   free(real);

@@ -34,7 +34,8 @@ static tn_status note(tn_registration *reg, tn_status status) {
 
 static tn_status check_open(const tn_registration *reg, const void *def, const char *what) {
   if (!reg || reg != active)
-    return TN_FAIL(TN_ERR_STATE, "%s: things are registered inside init, with the registration it was given", what);
+    return TN_FAIL(TN_ERR_STATE, "%s: things are registered inside init, with the registration it was given",
+                   what);
   if (!def) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: the definition is NULL", what);
   return TN_OK;
 }
@@ -46,15 +47,17 @@ static tn_status claim_kernel(tn_registration *reg, const tn_kernel_def *def, co
   const tni_manifest *m = reg->plugin->manifest;
   const tni_manifest_kernel *entry = tni_manifest_find(m, def->key, def->op);
   if (!entry)
-    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no kernel of %s on %s", def->op, def->key);
+    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no kernel of %s on %s",
+                   def->op, def->key);
   const tni_manifest_kernel *end = m->kernels.items + m->kernels.count;
   const tni_manifest_kernel *first = entry;
   while (entry < end && entry->priority != def->priority && strcmp(entry->op, def->op) == 0 &&
          strcmp(entry->key, def->key) == 0)
     ++entry;
   if (entry == end || strcmp(entry->op, def->op) != 0 || strcmp(entry->key, def->key) != 0)
-    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: %s on %s has priority %d there, %d here",
-                   def->op, def->key, (int)first->priority, (int)def->priority);
+    return TN_FAIL(TN_ERR_PLUGIN,
+                   "manifest contradicts registration: %s on %s has priority %d there, %d here", def->op,
+                   def->key, (int)first->priority, (int)def->priority);
   tn_dtype_mask dtypes = (def->dtypes ? def->dtypes : TN_DTYPES_ALL) & KNOWN_DTYPES;
   tn_dtype_mask more = dtypes & ~entry->dtypes;
   if (more)
@@ -68,7 +71,8 @@ static tn_status claim_kernel(tn_registration *reg, const tn_kernel_def *def, co
 static bool offers_device(const char *name) {
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     const tni_plugin *p = tni_plugin_at(i);
-    if (p->manifest && tni_plugin_state(p) != TN_PLUGIN_REJECTED && tni_manifest_has_device(p->manifest, name))
+    if (p->manifest && tni_plugin_state(p) != TN_PLUGIN_REJECTED &&
+        tni_manifest_has_device(p->manifest, name))
       return true;
   }
   return false;
@@ -112,7 +116,8 @@ static tn_status fit_schema(const tn_op *op, const char *text, uint32_t *out_max
 
 static tn_status check_takes_kernel(const tn_op *op, int bit) {
   if (op->functional != op)
-    return TN_FAIL(TN_ERR_PLUGIN, "%s is served by the kernel of %s: register that name", op->name, op->functional->name);
+    return TN_FAIL(TN_ERR_PLUGIN, "%s is served by the kernel of %s: register that name", op->name,
+                   op->functional->name);
   if (bit < TN_BACKEND_LIMIT && (op->flags & (TN_OP_VIEW | TN_OP_NO_KERNEL | TN_OP_ALWAYS_BODY)))
     return TN_FAIL(TN_ERR_PLUGIN, "%s takes no kernel of a backend: the core does it", op->name);
   return TN_OK;
@@ -144,7 +149,7 @@ static tni_kernel *copy_kernel(const tni_plugin *p, const tn_kernel_def *def, in
 static tn_status journal_kernel(tn_registration *reg, const tn_kernel_def *def, const char *op_name) {
   tni_pending_kernel pending = {.op_name = op_name};
   uint32_t max_args = UINT32_MAX;
-  int bit;
+  int bit = -1;
   bool fits = true;
   TN_TRY(find_key(def->key, &bit));
   bool fallback = strcmp(op_name, "*") == 0;
@@ -163,9 +168,12 @@ static tn_status journal_kernel(tn_registration *reg, const tn_kernel_def *def, 
   } else if (!reg->n_skipped++) {
     reg->first_skipped = op_name;
   }
-  tn_status status = tni_grow(&reg->kernels.items, &reg->kernels.capacity, reg->kernels.count, sizeof pending);
-  if (status == TN_OK) reg->kernels.items[reg->kernels.count++] = pending;
-  else tni_free(pending.kernel);
+  tn_status status =
+      tni_grow(&reg->kernels.items, &reg->kernels.capacity, reg->kernels.count, sizeof pending);
+  if (status == TN_OK)
+    reg->kernels.items[reg->kernels.count++] = pending;
+  else
+    tni_free(pending.kernel);
   return status;
 }
 
@@ -173,11 +181,12 @@ static tn_status add_kernel(tn_registration *reg, const tn_kernel_def *given) {
   tn_kernel_def def;
   tni_copy_sized(&def, sizeof def, given);
   if (!def.op || !def.key || !def.fn)
-    return TN_FAIL(TN_ERR_PLUGIN, "a kernel needs op, key and fn; got op %s, key %s, fn %s", def.op ? def.op : "NULL",
-                   def.key ? def.key : "NULL", def.fn ? "given" : "NULL");
+    return TN_FAIL(TN_ERR_PLUGIN, "a kernel needs op, key and fn; got op %s, key %s, fn %s",
+                   def.op ? def.op : "NULL", def.key ? def.key : "NULL", def.fn ? "given" : "NULL");
   if (def.max_rank > TN_MAX_RANK)
-    return TN_FAIL(TN_ERR_PLUGIN, "kernel %s on %s: max_rank %u is above %d", def.op, def.key, def.max_rank, TN_MAX_RANK);
-  const char *op_name;
+    return TN_FAIL(TN_ERR_PLUGIN, "kernel %s on %s: max_rank %u is above %d", def.op, def.key, def.max_rank,
+                   TN_MAX_RANK);
+  const char *op_name = NULL;
   TN_TRY(claim_kernel(reg, &def, &op_name));
   tn_status status = journal_kernel(reg, &def, op_name);
   return status == TN_OK ? TN_OK : TN_WRAP(status, "kernel %s on %s", def.op, def.key);
@@ -190,7 +199,8 @@ static tn_status add_backend(tn_registration *reg, const tn_backend_def *given) 
   tni_copy_sized(&def, sizeof def, given);
   if (!def.device_name) return TN_FAIL(TN_ERR_PLUGIN, "a backend needs a device_name");
   if (!tni_manifest_has_device(reg->plugin->manifest, def.device_name))
-    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no device %s", def.device_name);
+    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no device %s",
+                   def.device_name);
   for (size_t i = 0; i < reg->backends.count; ++i)
     if (strcmp(reg->backends.items[i]->name, def.device_name) == 0)
       return TN_FAIL(TN_ERR_PLUGIN, "device %s is registered twice", def.device_name);
@@ -212,9 +222,11 @@ static tn_status add_layer(tn_registration *reg, const tn_layer_def *given) {
   tni_copy_sized(&def, sizeof def, given);
   const tni_manifest_layer *listed = def.name ? listed_layer(reg->plugin->manifest, def.name) : NULL;
   if (!listed)
-    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no layer %s", def.name ? def.name : "NULL");
+    return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no layer %s",
+                   def.name ? def.name : "NULL");
   if (!def.state_dup != !def.state_free)
-    return TN_FAIL(TN_ERR_PLUGIN, "layer %s: state_dup and state_free are given together or not at all", def.name);
+    return TN_FAIL(TN_ERR_PLUGIN, "layer %s: state_dup and state_free are given together or not at all",
+                   def.name);
   for (size_t i = 0; i < reg->layers.count; ++i)
     if (strcmp(reg->layers.items[i]->name, def.name) == 0)
       return TN_FAIL(TN_ERR_PLUGIN, "layer %s is registered twice", def.name);
@@ -239,7 +251,8 @@ static tn_status add_operator(tn_registration *reg, const tn_operator_def *given
   tn_status status = exists ? TN_FAIL(TN_ERR_PLUGIN, "operator %s exists already", schema->name) : TN_OK;
   tni_schema_release(schema);
   TN_TRY(status);
-  TN_TRY(tni_grow(&reg->operators.items, &reg->operators.capacity, reg->operators.count, sizeof(tni_pending_operator)));
+  TN_TRY(tni_grow(&reg->operators.items, &reg->operators.capacity, reg->operators.count,
+                  sizeof(tni_pending_operator)));
   tni_pending_operator pending = {0};
   TN_TRY(tni_operator_copy(&def, &pending.def));
   reg->operators.items[reg->operators.count++] = pending;
@@ -280,15 +293,17 @@ static tn_status check_kernels(const tn_registration *reg) {
     const tni_manifest_kernel *k = &m->kernels.items[i];
     tn_dtype_mask missing = k->dtypes & ~reg->seen[i];
     if (missing)
-      return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists %s on %s for %s (priority %d), init "
-                     "did not register that", k->op, k->key, tn_dtype_name((tn_dtype)__builtin_ctzll(missing)),
-                     (int)k->priority);
+      return TN_FAIL(TN_ERR_PLUGIN,
+                     "manifest contradicts registration: it lists %s on %s for %s (priority %d), init "
+                     "did not register that",
+                     k->op, k->key, tn_dtype_name((tn_dtype)__builtin_ctzll(missing)), (int)k->priority);
   }
   return TN_OK;
 }
 
 static tn_status fail_omitted(const char *what, const char *name) {
-  return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists the %s %s, init did not register it", what,
+  return TN_FAIL(TN_ERR_PLUGIN,
+                 "manifest contradicts registration: it lists the %s %s, init did not register it", what,
                  name);
 }
 

@@ -59,10 +59,9 @@ tn_status tn_generator_set_state(tn_generator *generator, const tn_generator_sta
 tn_status tn_generator_default(tn_device device, tn_generator **out_generator) {
   *out_generator = NULL;
   TN_TRY(tni_load_init());
-  const tni_backend *backend = tni_backend_get(device.backend);
-  if (!backend || device.index < 0 || device.index >= backend->n_devices || !backend->generators)
-    return tn_fail(TN_ERR_DEVICE, "device %s:%d has no generator: it is not open", tni_backend_name(device.backend),
-                   device.index);
+  const tni_backend *backend;
+  TN_TRY(tni_backend_need(device, &backend));
+  if (!backend->generators) return tn_fail(TN_ERR_DEVICE, "device %s has no random numbers", backend->name);
   *out_generator = backend->generators[device.index];
   return TN_OK;
 }

@@ -20,6 +20,15 @@ enum { CLASS_PLAIN = 4, CLASS_LARGEST = 7 }; /* 384 .. 1024 bytes */
 
 _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
 
+tn_status tni_backend_need(tn_device device, const tni_backend **out_backend) {
+  const tni_backend *backend = tni_backend_get(device.backend);
+  if (TNI_UNLIKELY(!backend)) TN_TRY(tni_backend_open(tni_backend_name(device.backend), &backend));
+  *out_backend = backend;
+  if (device.index >= 0 && device.index < backend->n_devices) return TN_OK;
+  return tn_fail(TN_ERR_DEVICE, "there is no device %s:%d; %s has %d", backend->name, device.index, backend->name,
+                 backend->n_devices);
+}
+
 /* The tensor in whose block a storage or version cell is embedded. */
 static tn_tensor *storage_block(const tni_storage *s) {
   return (tn_tensor *)(void *)((char *)(uintptr_t)s - offsetof(struct tn_tensor, own_storage));
@@ -224,9 +233,8 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "rank: expected at most %d, got %u", TN_MAX_RANK, ndim);
   if (!itemsize || !(TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL))
     return tn_fail(TN_ERR_DTYPE, "dtype %s (code %d) has no tensors in this version", tn_dtype_name(dtype), dtype);
-  const tni_backend *backend = tni_backend_get(device.backend);
-  if (!backend || device.index < 0 || device.index >= backend->n_devices)
-    return tn_fail(TN_ERR_DEVICE, "device %s:%d is not open", tni_backend_name(device.backend), device.index);
+  const tni_backend *backend;
+  TN_TRY(tni_backend_need(device, &backend));
   for (uint32_t i = 0; i < ndim; ++i)
     if (sizes[i] < 0)
       return tn_fail(TN_ERR_INVALID_ARGUMENT, "size %u is %lld; expected >= 0", i, (long long)sizes[i]);

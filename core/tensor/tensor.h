@@ -180,6 +180,9 @@ typedef struct tni_backend {
 
 /* The opened backend with this id, or NULL. */
 extern _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
+/* The backend of a device that somebody named, opened if it is not (only cpu can be named unopened: it is every
+ * thread's first default). TN_ERR_DEVICE if there is no such device of it. */
+tn_status tni_backend_need(tn_device device, const tni_backend **out_backend);
 static inline const tni_backend *tni_backend_get(uint8_t id) {
   return id < TN_BACKEND_LIMIT ? atomic_load_explicit(&tni_backends[id], memory_order_acquire) : NULL;
 }

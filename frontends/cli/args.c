@@ -55,7 +55,8 @@ static const tni_option *find(const tni_option *options, const char *arg, size_t
 }
 
 /* One argument that begins with "--"; *at moves on if the value is the next one. */
-static int take_option(const tni_command *command, const tni_option *options, int argc, char **argv, int *at) {
+static int take_option(const tni_command *command, const tni_option *options, int argc, char **argv,
+                       int *at) {
   const char *arg = argv[*at];
   size_t n = strcspn(arg, "=");
   const tni_option *o = find(options, arg, n);

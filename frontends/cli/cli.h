@@ -10,10 +10,10 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#define TN_TRY(expr)                                                                               \
-  do {                                                                                             \
-    tn_status tn_try_status_ = (expr);                                                             \
-    if (__builtin_expect(tn_try_status_ != TN_OK, 0)) return tn_try_status_;                       \
+#define TN_TRY(expr)                                                         \
+  do {                                                                       \
+    tn_status tn_try_status_ = (expr);                                       \
+    if (__builtin_expect(tn_try_status_ != TN_OK, 0)) return tn_try_status_; \
   } while (0)
 
 enum { TNI_EXIT_OK = 0, TNI_EXIT_FAILED = 1, TNI_EXIT_USAGE = 2, TNI_EXIT_INTERRUPTED = 130 };
@@ -27,7 +27,7 @@ typedef struct tni_option {
   void *out;         /* bool, const char *, int64_t, double */
   const char *value; /* for help: "N" */
   const char *help;
-  double low, high;  /* allowed numbers, both ends included; both 0: any */
+  double low, high; /* allowed numbers, both ends included; both 0: any */
 } tni_option;
 
 typedef struct tni_command {
@@ -38,8 +38,8 @@ typedef struct tni_command {
   int (*run)(int argc, char **argv); /* argv[0] is the command */
 } tni_command;
 
-/* Reads options into their places and the rest into positional (room for max_positional). Answers -1 to go on,
- * else the exit status: help was printed, or the usage was wrong and said so. */
+/* Reads options into their places and the rest into positional (room for max_positional). Answers -1 to go
+ * on, else the exit status: help was printed, or the usage was wrong and said so. */
 int tni_args_parse(const tni_command *command, const tni_option *options, int argc, char **argv,
                    const char **positional);
 void tni_args_help(const tni_command *command, const tni_option *options);
@@ -50,7 +50,7 @@ int tni_cli_failed(void);
 int tni_cli_end(int exit_status);
 double tni_cli_seconds(void); /* monotonic */
 
-extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why, tni_cmd_train,
-    tni_cmd_bench;
+extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why,
+    tni_cmd_train, tni_cmd_bench;
 
 #endif

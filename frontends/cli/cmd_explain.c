@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tenon explain OP` prints what the generator made of an operator's entry; `tenon why OP DEVICE DTYPE` says
- * who would run it. The text of explain is a file of the build: beside the installed tree, or in the build tree.
+ * who would run it. The text of explain is a file of the build: beside the installed tree, or in the build
+ * tree.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 
 /* ------------------------------------------------------------------ explain */
 
-/* Opens the file by the real path of this executable: <prefix>/bin/tenon -> <prefix>/share/tenon/explain.txt. */
+/* Opens the file by the real path of this executable: <prefix>/bin/tenon -> <prefix>/share/tenon/explain.txt.
+ * */
 static FILE *open_text(char *path, size_t size) {
   static const char *const places[] = {"/../share/tenon/explain.txt", "/../gen/explain.txt"};
   char exe[4096];
@@ -96,7 +98,8 @@ static int run_explain(int argc, char **argv) {
   bool json = false;
   const char *op = NULL;
   char path[4200] = "explain.txt";
-  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0}, {0}};
+  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0},
+                                {0}};
   int result = tni_args_parse(&tni_cmd_explain, options, argc, argv, &op);
   if (result >= 0) return result;
   FILE *file = open_text(path, sizeof path);
@@ -114,10 +117,14 @@ static int run_explain(int argc, char **argv) {
   return TNI_EXIT_FAILED;
 }
 
-const tni_command tni_cmd_explain = {"explain", "OP", 1, 1,
-                                     "Prints everything that was generated for an operator, with its source line.\n"
-                                     "OP: mul.Tensor, or mul for all its overloads.",
-                                     run_explain};
+const tni_command tni_cmd_explain = {
+    "explain",
+    "OP",
+    1,
+    1,
+    "Prints everything that was generated for an operator, with its source line.\n"
+    "OP: mul.Tensor, or mul for all its overloads.",
+    run_explain};
 
 /* ------------------------------------------------------------------ why */
 
@@ -132,7 +139,8 @@ static void print_line(void *ctx, const char *words) {
 static int run_why(int argc, char **argv) {
   bool as_json = false;
   const char *arg[3] = {0};
-  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &as_json, NULL, "one JSON object a line", 0, 0}, {0}};
+  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &as_json, NULL, "one JSON object a line", 0, 0},
+                                {0}};
   int result = tni_args_parse(&tni_cmd_why, options, argc, argv, arg);
   if (result >= 0) return result;
   tn_dtype dtype = tn_dtype_find(arg[2]);
@@ -159,7 +167,10 @@ static int run_why(int argc, char **argv) {
   return status == TN_OK ? TNI_EXIT_OK : tni_cli_failed();
 }
 
-const tni_command tni_cmd_why = {"why", "OP DEVICE DTYPE", 3, 3,
+const tni_command tni_cmd_why = {"why",
+                                 "OP DEVICE DTYPE",
+                                 3,
+                                 3,
                                  "Says which plugin would run an operator, which lost, and why.\n"
                                  "For example: tenon why mm cpu float32",
                                  run_why};

@@ -39,7 +39,8 @@ static void device_row(const tn_device_report *r) {
     snprintf(memory, sizeof memory, "%.1f of %.1f GiB free", (double)r->memory_free_bytes / (1 << 30),
              (double)r->memory_total_bytes / (1 << 30));
   const char *more = *r->reason ? r->reason : r->description;
-  printf("%-12s %-11s %-20s %-24s %s\n", r->name, tn_plugin_state_name(r->state), dash(r->plugin), memory, dash(more));
+  printf("%-12s %-11s %-20s %-24s %s\n", r->name, tn_plugin_state_name(r->state), dash(r->plugin), memory,
+         dash(more));
 }
 
 static int run_devices(int argc, char **argv) {
@@ -63,10 +64,14 @@ static int run_devices(int argc, char **argv) {
   return TNI_EXIT_OK;
 }
 
-const tni_command tni_cmd_devices = {"devices", "", 0, 0,
-                                     "Lists devices, who offers them, and why one is not usable.\n"
-                                     "Opens cpu only, so that it is quick; the others show what their plugin declares.",
-                                     run_devices};
+const tni_command tni_cmd_devices = {
+    "devices",
+    "",
+    0,
+    0,
+    "Lists devices, who offers them, and why one is not usable.\n"
+    "Opens cpu only, so that it is quick; the others show what their plugin declares.",
+    run_devices};
 
 /* ------------------------------------------------------------------ plugins */
 
@@ -88,7 +93,8 @@ static void plugin_row(const tn_plugin_report *r) {
 
 static int run_plugins(int argc, char **argv) {
   bool json = false;
-  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0}, {0}};
+  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0},
+                                {0}};
   int result = tni_args_parse(&tni_cmd_plugins, options, argc, argv, NULL);
   if (result >= 0) return result;
   if (tn_init() != TN_OK) return tni_cli_failed();
@@ -101,7 +107,10 @@ static int run_plugins(int argc, char **argv) {
   return TNI_EXIT_OK;
 }
 
-const tni_command tni_cmd_plugins = {"plugins", "", 0, 0,
+const tni_command tni_cmd_plugins = {"plugins",
+                                     "",
+                                     0,
+                                     0,
                                      "Lists every plugin file found, its state, and the reason for it.\n"
                                      "Reads manifests; runs no plugin's code.",
                                      run_plugins};
@@ -132,7 +141,8 @@ static void op_row(const tn_op_report *r) {
 static int run_ops(int argc, char **argv) {
   bool json = false;
   const char *part = NULL;
-  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0}, {0}};
+  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0},
+                                {0}};
   int result = tni_args_parse(&tni_cmd_ops, options, argc, argv, &part);
   if (result >= 0) return result;
   if (tn_init() != TN_OK) return tni_cli_failed();
@@ -144,7 +154,11 @@ static int run_ops(int argc, char **argv) {
   return TNI_EXIT_OK;
 }
 
-const tni_command tni_cmd_ops = {"ops", "[PART]", 0, 1,
-                                 "Lists operators with their schema and the plugins that have kernels for them.\n"
-                                 "PART: only those whose name contains it.",
-                                 run_ops};
+const tni_command tni_cmd_ops = {
+    "ops",
+    "[PART]",
+    0,
+    1,
+    "Lists operators with their schema and the plugins that have kernels for them.\n"
+    "PART: only those whose name contains it.",
+    run_ops};

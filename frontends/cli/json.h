@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small JSON writer: one object a line. Keys are written as given (ours are plain ASCII); values are escaped,
- * and bytes that are no UTF-8 become U+FFFD, so that every line parses whatever a file name holds.
+ * A small JSON writer: one object a line. Keys are written as given (ours are plain ASCII); values are
+ * escaped, and bytes that are no UTF-8 become U+FFFD, so that every line parses whatever a file name holds.
  */
 #ifndef TENON_CLI_JSON_H
 #define TENON_CLI_JSON_H

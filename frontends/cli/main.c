@@ -7,8 +7,9 @@
 
 #include "frontends/cli/cli.h"
 
-static const tni_command *const commands[] = {&tni_cmd_devices, &tni_cmd_plugins, &tni_cmd_ops,  &tni_cmd_explain,
-                                              &tni_cmd_why,     &tni_cmd_train,   &tni_cmd_bench};
+static const tni_command *const commands[] = {&tni_cmd_devices, &tni_cmd_plugins, &tni_cmd_ops,
+                                              &tni_cmd_explain, &tni_cmd_why,     &tni_cmd_train,
+                                              &tni_cmd_bench};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 int tni_cli_failed(void) {
@@ -30,7 +31,8 @@ double tni_cli_seconds(void) {
 }
 
 static void help(void) {
-  printf("usage: tenon COMMAND [arguments] [options]\n\nA tensor runtime whose backends are plugins.\n\ncommands:\n");
+  printf("usage: tenon COMMAND [arguments] [options]\n\nA tensor runtime whose backends are "
+         "plugins.\n\ncommands:\n");
   for (int i = 0; i < N_COMMANDS; i++) {
     const char *about = commands[i]->about;
     printf("  %-9s %.*s\n", commands[i]->name, (int)strcspn(about, "\n"), about);

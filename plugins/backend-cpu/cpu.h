@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the op_*.c files share: reading arguments, strided blocks of elements, copies between views, lines along
- * one dim, checked indices, and the threads' grain. No vector code here (isa.h), no shapes: the meta rules have
- * checked those before a kernel runs; only index values are still unknown.
+ * What the op_*.c files share: reading arguments, strided blocks of elements, copies between views, lines
+ * along one dim, checked indices, and the threads' grain. No vector code here (isa.h), no shapes: the meta
+ * rules have checked those before a kernel runs; only index values are still unknown.
  */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -14,9 +14,10 @@
 #include <tenon/plugin_backend.h>
 
 #include "plugins/backend-cpu/isa.h"
+#include "plugins/backend-cpu/kernels.inc"
 
-/* Fewest elements that are worth a thread of their own. Measured on two cores (AVX-512, spinning pool, fork and
- * join about 1 us): float32 add gains from 40,000 elements, exp from 12,000. */
+/* Fewest elements that are worth a thread of their own. Measured on two cores (AVX-512, spinning pool,
+ * fork and join about 1 us): float32 add gains from 40,000 elements, exp from 12,000. */
 enum { CPU_GRAIN = 32768, CPU_GRAIN_HEAVY = 8192 };
 /* Elements in a block on the stack. */
 enum { CPU_BLOCK = 512 };
@@ -60,6 +61,8 @@ void cpu_local_copy(cpu_local *out, const tn_view *v);
 void cpu_local_contiguous(cpu_local *out, void *data, tn_dtype dtype, uint32_t ndim, const tn_dim *sizes);
 /* v without dim (a 0-d view stays as it is). */
 void cpu_local_drop(cpu_local *out, const tn_view *v, uint32_t dim);
+/* length entries of dim from begin on. */
+void cpu_local_narrow(cpu_local *out, const tn_view *v, uint32_t dim, int64_t begin, int64_t length);
 /* v with dim moved to the end. */
 void cpu_local_last(cpu_local *out, const tn_view *v, uint32_t dim);
 
@@ -90,11 +93,11 @@ tn_status cpu_scratch(tn_call *call, size_t size_bytes, void **out_data);
 typedef void (*cpu_line_fn)(void *ctx, char *const *data);
 enum { CPU_LINES_OPERANDS = 4 };
 /* Operands that have dim lose it; `sizes` of the others' dims are operand 0's. grain in lines. */
-tn_status cpu_lines(uint32_t n_operands, const tn_view *const *views, uint32_t dim, int64_t grain, cpu_line_fn fn,
-                    void *ctx);
+tn_status cpu_lines(uint32_t n_operands, const tn_view *const *views, uint32_t dim, int64_t grain,
+                    cpu_line_fn fn, void *ctx);
 
-/* Every index is within [0, size); with wrap, [-size, size). Else TN_ERR_INVALID_ARGUMENT that names value and
- * size. */
+/* Every index is within [0, size); with wrap, [-size, size). Else TN_ERR_INVALID_ARGUMENT that names value
+ * and size. */
 tn_status cpu_check_index(const tn_view *index, int64_t size, bool wrap);
 
 /* ------------------------------------------------------------------ kernels */
@@ -102,17 +105,22 @@ tn_status cpu_check_index(const tn_view *index, int64_t size, bool wrap);
 /* Elementwise kernels from the registry's expressions: user is one of these. */
 typedef struct cpu_ew {
   const char *name;
-  uint32_t op; /* CPU_EW_... */
+  uint32_t op;          /* CPU_EW_... */
+  tn_dtype_mask dtypes; /* compute dtypes */
+  int64_t grain;
   uint8_t n_tensors, n_scalars;
-  bool to_bool; /* the result is bool, whatever the inputs */
-  cpu_ew_fn fns[CPU_DTYPES];
+  bool to_bool;              /* the result is bool, whatever the inputs */
+  tn_dtype flat[CPU_DTYPES]; /* result dtype where the loop takes the operands as they lie, else NONE */
+  cpu_ew_fn fns[CPU_DTYPES]; /* halves: the float32 loop */
 } cpu_ew;
 tn_status cpu_register_elementwise(tn_registration *reg);
 
-#define CPU_KERNEL(op, fn, word, mask) tn_status fn(tn_call *call, const tn_value *args, tn_value *out);
-#include "plugins/backend-cpu/kernels.inc"
-#undef CPU_KERNEL
+#define CPU_KERNEL_PROTOTYPE(op, fn, word, mask) \
+  tn_status fn(tn_call *call, const tn_value *args, tn_value *out);
+CPU_KERNELS(CPU_KERNEL_PROTOTYPE)
+#undef CPU_KERNEL_PROTOTYPE
 
 extern const tn_backend_def cpu_backend;
+void cpu_describe(void); /* in init, after cpu_select: fixes what the backend says of itself */
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements at any stride to contiguous blocks and back, single elements as numbers, and whole copies and fills
- * between views. Every kernel that meets strides or a half dtype goes through these blocks, so that vector loops
- * are written for contiguous float32, float64 and integers only.
+ * Elements at any stride to contiguous blocks and back, single elements as numbers, and whole copies and
+ * fills between views. Every kernel that meets strides or a half dtype goes through these blocks, so that
+ * vector loops are written for contiguous float32, float64 and integers only.
  */
 #include <tenon/kit/shape.h>
 
 #include "plugins/backend-cpu/cpu.h"
 
-#define GATHER(bytes, T)                                                                           \
-  case bytes: {                                                                                    \
-    T *d = dst;                                                                                    \
-    for (int64_t i = 0; i < n; ++i) memcpy(&d[i], src + i * stride, sizeof(T));                    \
-    return;                                                                                        \
+#define GATHER(bytes, T)                                                        \
+  case bytes: {                                                                 \
+    T *d = dst;                                                                 \
+    for (int64_t i = 0; i < n; ++i) memcpy(&d[i], src + i * stride, sizeof(T)); \
+    return;                                                                     \
   }
 void cpu_gather(void *dst, const char *src, int64_t stride, int64_t n, size_t itemsize) {
   if (stride == (int64_t)itemsize) {
@@ -28,11 +28,11 @@ void cpu_gather(void *dst, const char *src, int64_t stride, int64_t n, size_t it
 }
 #undef GATHER
 
-#define SCATTER(bytes, T)                                                                          \
-  case bytes: {                                                                                    \
-    const T *s = src;                                                                              \
-    for (int64_t i = 0; i < n; ++i) memcpy(dst + i * stride, &s[i], sizeof(T));                    \
-    return;                                                                                        \
+#define SCATTER(bytes, T)                                                       \
+  case bytes: {                                                                 \
+    const T *s = src;                                                           \
+    for (int64_t i = 0; i < n; ++i) memcpy(dst + i * stride, &s[i], sizeof(T)); \
+    return;                                                                     \
   }
 void cpu_scatter(char *dst, int64_t stride, const void *src, int64_t n, size_t itemsize) {
   if (stride == (int64_t)itemsize) {
@@ -68,7 +68,8 @@ void cpu_read(void *dst, tn_dtype dst_dtype, const char *src, tn_dtype src_dtype
   }
 }
 
-void cpu_write(char *dst, tn_dtype dst_dtype, int64_t stride, const void *src, tn_dtype src_dtype, int64_t n) {
+void cpu_write(char *dst, tn_dtype dst_dtype, int64_t stride, const void *src, tn_dtype src_dtype,
+               int64_t n) {
   size_t in = tn_kit_dtype_size(src_dtype), out = tn_kit_dtype_size(dst_dtype);
   if (src_dtype == dst_dtype) {
     cpu_scatter(dst, stride, src, n, out);
@@ -154,8 +155,8 @@ static void copy_row(const copy_job *job, char *dst, const char *src, int64_t ds
   }
 }
 
-/* Rows as they come; but where the source's short stride is the outer one (a transpose), in tiles, so that a
- * cache line of the source serves several rows before it is gone. */
+/* Rows as they come; but where the source's short stride is the outer one (a transpose), in tiles, so that
+ * a cache line of the source serves several rows before it is gone. */
 static void copy_rows(void *ctx, char **data, const int64_t *inner, const int64_t *outer, int64_t n_inner,
                       int64_t n_outer) {
   const copy_job *job = ctx;
@@ -164,8 +165,8 @@ static void copy_rows(void *ctx, char **data, const int64_t *inner, const int64_
   for (int64_t i = 0; i < n_inner; i += tile) {
     int64_t m = n_inner - i < tile ? n_inner - i : tile;
     for (int64_t o = 0; o < n_outer; ++o)
-      copy_row(job, data[0] + o * outer[0] + i * inner[0], data[1] + o * outer[1] + i * inner[1], inner[0], inner[1],
-               m);
+      copy_row(job, data[0] + o * outer[0] + i * inner[0], data[1] + o * outer[1] + i * inner[1], inner[0],
+               inner[1], m);
   }
 }
 
@@ -178,7 +179,8 @@ typedef struct flat_copy {
 static tn_status copy_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const flat_copy *f = ctx;
   size_t out = tn_kit_dtype_size(f->job.dst), in = tn_kit_dtype_size(f->job.src);
-  cpu_read(f->dst + (size_t)begin * out, f->job.dst, f->src + (size_t)begin * in, f->job.src, (int64_t)in, end - begin);
+  cpu_read(f->dst + (size_t)begin * out, f->job.dst, f->src + (size_t)begin * in, f->job.src, (int64_t)in,
+           end - begin);
   return TN_OK;
 }
 
@@ -218,7 +220,8 @@ static void fill_row(void *ctx, char **data, const int64_t *strides, int64_t n) 
 
 tn_status cpu_fill(const tn_view *dst, const cpu_scalar *s) {
   fill_job f = {.itemsize = dst->itemsize};
-  for (size_t i = 0; i < sizeof f.pattern; i += dst->itemsize) cpu_put_scalar((char *)f.pattern + i, dst->dtype, s);
+  for (size_t i = 0; i < sizeof f.pattern; i += dst->itemsize)
+    cpu_put_scalar((char *)f.pattern + i, dst->dtype, s);
   const tn_view *operands[1] = {dst};
   return tn_iter_each(1, 1, operands, CPU_GRAIN, fill_row, &f);
 }

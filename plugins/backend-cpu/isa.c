@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which instruction sets this processor and its system allow. Feature bits only: model numbers lie (this design
- * was made on a machine whose model number names another chip). The compilers' __builtin_cpu_supports also asks
- * XGETBV whether the system saves the wide registers.
+ * Which instruction sets this processor and its system allow. Feature bits only: model numbers lie (this
+ * design was made on a machine whose model number names another chip). The compilers'
+ * __builtin_cpu_supports also asks XGETBV whether the system saves the wide registers.
  */
 #include "plugins/backend-cpu/isa_find.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of inner loops that exists once per instruction set (per-isa/, compiled for scalar, AVX2 and AVX-512)
- * and is chosen once, in select.c. Everything outside per-isa/ reaches vector code through cpu_isa only.
+ * The table of inner loops that exists once per instruction set (per-isa/, compiled for scalar, AVX2 and
+ * AVX-512) and is chosen once, in select.c. Everything outside per-isa/ reaches vector code through
+ * cpu_isa only.
  *
  * Loops here are contiguous: strides, threads, shapes and errors are the op_*.c files' work.
  */
@@ -29,8 +30,7 @@ typedef void (*cpu_cast_fn)(void *dst, const void *src, int64_t n);
 
 enum { CPU_SUM = 0, CPU_PROD, CPU_MAX, CPU_MIN, CPU_ANY, CPU_ALL, CPU_SQUARES, CPU_REDUCTIONS };
 
-/* What a reduction holds while it runs. float dtypes of sums and products: f; integers: i; max, min: the
- * element's own category. */
+/* What a reduction holds while it runs: f for floating elements, i for integers, any and all. */
 typedef union cpu_acc {
   double f;
   int64_t i;
@@ -44,6 +44,9 @@ typedef void (*cpu_fold_rows_fn)(const void *x, int64_t stride_bytes, int64_t ro
 enum { CPU_FOLD_COLUMNS = 64 };
 
 /* ------------------------------------------------------------------ matrix products */
+
+/* Sum of products of n contiguous float32 or float64 elements, in double. */
+typedef double (*cpu_dot_fn)(const void *a, const void *b, int64_t n);
 
 /* c = beta * c + alpha * (a @ b); a is m x k, b is k x n; strides in elements. beta 0: c is not read. */
 typedef struct cpu_gemm {
@@ -78,14 +81,15 @@ typedef struct cpu_row_fns {
 /* Plain numbers of one step over one tensor; see per-isa/optim.c. */
 typedef struct cpu_step {
   double lr, weight_decay, beta1, beta2, eps, correction1, correction2_sqrt; /* adam */
-  double momentum, dampening;                                              /* sgd */
-  double grad_scale;                                                       /* 1, or -1 for maximize */
+  double momentum, dampening;                                                /* sgd */
+  double grad_scale;                                                         /* 1, or -1 for maximize */
   bool decoupled, amsgrad, nesterov, first, no_momentum;
 } cpu_step;
 
 typedef void (*cpu_adam_fn)(const cpu_step *s, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
                             void *max_exp_avg_sq, int64_t n);
-typedef void (*cpu_sgd_fn)(const cpu_step *s, void *param, const void *grad, void *momentum_buffer, int64_t n);
+typedef void (*cpu_sgd_fn)(const cpu_step *s, void *param, const void *grad, void *momentum_buffer,
+                           int64_t n);
 
 /* ------------------------------------------------------------------ the table */
 
@@ -93,12 +97,14 @@ typedef struct cpu_isa {
   const char *name;
   cpu_ew_fn (*elementwise)(uint32_t op, tn_dtype dtype); /* op: CPU_EW_...; NULL if not defined for dtype */
   cpu_cast_fn (*cast)(tn_dtype dst, tn_dtype src);
+  /* NULL: elements must be widened first (int64, float32 or float64, bool for any and all). */
   cpu_fold_fn (*fold)(uint32_t reduction, tn_dtype dtype);
   cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype);
   const cpu_gemm_kernel *gemm_f32;
   const cpu_gemm_kernel *gemm_f64;
-  cpu_row_fns rows_f32;
-  cpu_row_fns rows_f64;
+  cpu_dot_fn dot_f32, dot_f64;
+  const cpu_row_fns *rows_f32;
+  const cpu_row_fns *rows_f64;
   cpu_adam_fn adam_f32, adam_f64;
   cpu_sgd_fn sgd_f32, sgd_f64;
 } cpu_isa;

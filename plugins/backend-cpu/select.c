@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Chooses the table of inner loops once, when the plugin is opened: the widest set that the processor has.
- * TENON_CPU_ISA=scalar|avx2|avx512 lowers the choice (tests run all three on one machine); asking for a set that
- * is not there is an error with words, not a crash later.
+ * TENON_CPU_ISA=scalar|avx2|avx512 lowers the choice (tests run all three on one machine); asking for a
+ * set that is not there is an error with words, not a crash later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,6 @@ tn_status cpu_select(void) {
       return TN_OK;
     }
   return TN_FAIL(TN_ERR_UNAVAILABLE,
-                 "TENON_CPU_ISA is '%s'; expected scalar, avx2 or avx512, and this processor has up to %s", wanted,
-                 usable[n - 1]->name);
+                 "TENON_CPU_ISA is '%s'; expected scalar, avx2 or avx512, and this processor has up to %s",
+                 wanted, usable[n - 1]->name);
 }

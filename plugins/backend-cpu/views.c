@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views that kernels make for themselves (one dim dropped, one moved last, a row-major block of scratch), lines
- * along one dim, and the check of indices. All of it small; the walking is the kit's iterator.
+ * Views that kernels make for themselves (one dim dropped, one moved last, a row-major block of scratch),
+ * lines along one dim, and the check of indices. All of it small; the walking is the kit's iterator.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -38,8 +38,12 @@ static void finish(cpu_local *out) {
 }
 
 void cpu_local_contiguous(cpu_local *out, void *data, tn_dtype dtype, uint32_t ndim, const tn_dim *sizes) {
-  out->view = (tn_view){.data = data, .dtype = dtype, .ndim = (uint8_t)ndim, .sizes = out->sizes,
-                        .strides = out->strides, .itemsize = (uint8_t)tn_kit_dtype_size(dtype)};
+  out->view = (tn_view){.data = data,
+                        .dtype = dtype,
+                        .ndim = (uint8_t)ndim,
+                        .sizes = out->sizes,
+                        .strides = out->strides,
+                        .itemsize = (uint8_t)tn_kit_dtype_size(dtype)};
   for (uint32_t d = 0; d < ndim; ++d) out->sizes[d] = sizes[d];
   tn_shape_contiguous_strides(ndim, out->sizes, out->strides);
   finish(out);
@@ -53,6 +57,13 @@ void cpu_local_drop(cpu_local *out, const tn_view *v, uint32_t dim) {
     out->strides[d] = v->strides[d + 1];
   }
   --out->view.ndim;
+  finish(out);
+}
+
+void cpu_local_narrow(cpu_local *out, const tn_view *v, uint32_t dim, int64_t begin, int64_t length) {
+  cpu_local_copy(out, v);
+  out->sizes[dim] = length;
+  if (v->data) out->view.data = (char *)v->data + begin * cpu_stride_bytes(v, dim);
   finish(out);
 }
 
@@ -81,12 +92,14 @@ static void run_lines(void *ctx, char **data, const int64_t *strides, int64_t n)
   }
 }
 
-tn_status cpu_lines(uint32_t n_operands, const tn_view *const *views, uint32_t dim, int64_t grain, cpu_line_fn fn,
-                    void *ctx) {
+tn_status cpu_lines(uint32_t n_operands, const tn_view *const *views, uint32_t dim, int64_t grain,
+                    cpu_line_fn fn, void *ctx) {
   cpu_local dropped[CPU_LINES_OPERANDS];
   const tn_view *operands[CPU_LINES_OPERANDS];
+  uint32_t ndim = 0; /* a result that was reduced without keepdim has one dim less */
+  for (uint32_t k = 0; k < n_operands; ++k) ndim = views[k]->ndim > ndim ? views[k]->ndim : ndim;
   for (uint32_t k = 0; k < n_operands; ++k) {
-    if (views[k]->ndim == views[0]->ndim)
+    if (views[k]->ndim == ndim)
       cpu_local_drop(&dropped[k], views[k], dim);
     else
       cpu_local_copy(&dropped[k], views[k]);
@@ -113,8 +126,8 @@ static tn_status check_row(const index_check *c, tn_dtype dtype, const char *p, 
   for (int64_t i = 0; i < n; ++i) {
     int64_t value = cpu_get_int(p + i * stride, dtype);
     if (__builtin_expect(value < c->low || value >= c->high, 0))
-      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "index %" PRId64 " is out of range for a dim of size %" PRId64, value,
-                     c->size);
+      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "index %" PRId64 " is out of range for a dim of size %" PRId64,
+                     value, c->size);
   }
   return TN_OK;
 }

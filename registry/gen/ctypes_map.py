@@ -34,7 +34,8 @@ class Param:
 
 
 def is_options(args):
-    return [a.name for a in args] == OPTION_NAMES and [a.type for a in args] == ['ScalarType', 'Layout', 'Device', 'bool']
+    types = ['ScalarType', 'Layout', 'Device', 'bool']
+    return [a.name for a in args] == OPTION_NAMES and [a.type for a in args] == types
 
 
 LIST_C = {'int': 'const int64_t *', 'float': 'const double *', 'bool': 'const uint8_t *',

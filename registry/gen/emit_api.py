@@ -58,7 +58,7 @@ def checks_of(form, fail):
     lines, op = [], c_string(form.schema.name)
 
     def check(condition, call):
-        line = '  if (TNI_UNLIKELY(%s)) ' % condition
+        line = '  if (UNLIKELY(%s)) ' % condition
         lines.append(line + fail(call) if len(line + fail(call)) <= 100 else line.rstrip() + '\n    ' + fail(call))
 
     for param in params_of(form.schema):
@@ -111,18 +111,18 @@ def expansions(form):
     return lines
 
 
-def emit_call(form):
-    """The definition of one typed call."""
+def emit_call(form, call_head, before=''):
+    """The definition of one typed call; call_head(form, args) begins the call of the packed form."""
     schema = form.schema
     results = result_names(schema) if form.returns_results else []
     is_list = bool(results) and schema.results[0].list
     outs = ['out', 'out_n'] if is_list else ['out_' + n for n in results]
-    lines = [prototype(form, tail=' {')]
+    lines = [prototype(form, head=before, tail=' {')]
     op = c_string(schema.name)
     for out in (['out_n'] if is_list else outs):
-        lines.append('  if (TNI_UNLIKELY(!%s)) return no_result(%s, "%s");' % (out, op, out))
+        lines.append('  if (UNLIKELY(!%s)) return no_result(%s, "%s");' % (out, op, out))
     if is_list:
-        lines.append('  if (TNI_UNLIKELY(!out && capacity)) return no_result(%s, "out");' % op)
+        lines.append('  if (UNLIKELY(!out && capacity)) return no_result(%s, "out");' % op)
         fail = lambda call: '{\n    *out_n = 0;\n    return %s;\n  }' % call
     elif len(outs) == 1:
         fail = lambda call: 'return *%s = NULL, %s;' % (outs[0], call)
@@ -135,9 +135,7 @@ def emit_call(form):
     if values:
         lines.append('  const tn_value args[%d] = {' % len(values))
         lines += ['      %s%s' % (v, ',' if i + 1 < len(values) else '};') for i, v in enumerate(values)]
-    args = 'args' if values else 'NULL'
-    call = 'tni_call_keys(&tni_op_table[TNI_OP_%s], %s,\n                                   %s, ' % (
-        form.ident, keys_of(form), args)
+    call = call_head(form, 'args' if values else 'NULL')
     lines += emit_results(outs, is_list, call)
     return '\n'.join(lines + ['}', ''])
 
@@ -149,45 +147,47 @@ def emit_results(outs, is_list, call):
         return ['  tn_value list = {.u = {.p = out}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR,',
                 '                   .count = capacity > UINT32_MAX ? UINT32_MAX : (uint32_t)capacity};',
                 '  tn_status status = %s&list);' % call,
-                '  *out_n = TNI_LIKELY(status == TN_OK) ? list.count : 0;',
+                '  *out_n = LIKELY(status == TN_OK) ? list.count : 0;',
                 '  return status;']
     if len(outs) == 1:
         return ['  tn_value returned = {0};', '  tn_status status = %s&returned);' % call,
-                '  *%s = TNI_LIKELY(status == TN_OK) ? returned.u.t : NULL;' % outs[0], '  return status;']
+                '  *%s = LIKELY(status == TN_OK) ? returned.u.t : NULL;' % outs[0], '  return status;']
     lines = ['  tn_value returned[%d] = {0};' % len(outs), '  tn_status status = %sreturned);' % call]
     for i, out in enumerate(outs):
-        lines.append('  *%s = TNI_LIKELY(status == TN_OK) ? returned[%d].u.t : NULL;' % (out, i))
+        lines.append('  *%s = LIKELY(status == TN_OK) ? returned[%d].u.t : NULL;' % (out, i))
     return lines + ['  return status;']
 
 
-API_HELPERS = r'''
+PACK_HELPERS = r'''
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* Failures: out of line, so that a good call pays one compare for each. */
 #define COLD __attribute__((cold, noinline, unused))
 
 COLD static tn_status no_tensor(const char *op, const char *arg) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' is NULL; a tensor was expected", op, arg);
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' is NULL; a tensor was expected", op, arg);
 }
 
 COLD static tn_status no_result(const char *op, const char *arg) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: '%s' is NULL; a place for the result was expected", op, arg);
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: '%s' is NULL; a place for the result was expected", op, arg);
 }
 
 COLD static tn_status no_number(const char *op, const char *arg) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT,
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
                  "%s: argument '%s' holds no number; tn_int, tn_float or tn_bool make one", op, arg);
 }
 
 COLD static tn_status no_value(const char *op, const char *arg, const char *expected) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' is absent; %s was expected", op, arg, expected);
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' is absent; %s was expected", op, arg, expected);
 }
 
 COLD static tn_status bad_list(const char *op, const char *arg, size_t n) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' says %zu entries; %s", op, arg, n,
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' says %zu entries; %s", op, arg, n,
                  n > UINT32_MAX ? "a list holds fewer than 2^32" : "but the list is NULL");
 }
 
 COLD static tn_status no_element(const char *op, const char *arg, size_t i) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: entry %zu of '%s' is NULL; a tensor was expected", op, i, arg);
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: entry %zu of '%s' is NULL; a tensor was expected", op, i, arg);
 }
 
 /* Position of the first NULL, n if there is none. */
@@ -195,12 +195,6 @@ __attribute__((unused)) static inline size_t null_at(tn_tensor *const *ts, size_
   size_t i = 0;
   while (i < n && ts[i]) i++;
   return i;
-}
-
-__attribute__((unused)) static inline uint64_t list_keys(tn_tensor *const *ts, size_t n) {
-  uint64_t keys = 0;
-  for (size_t i = 0; i < n; i++) keys |= ts[i] ? ts[i]->keys : 0;
-  return keys;
 }
 
 /* The four arguments that tn_options stands for. */
@@ -222,10 +216,26 @@ __attribute__((unused)) static inline tn_value option_pin(const tn_options *opti
 '''
 
 
+KEY_HELPER = r'''__attribute__((unused)) static inline uint64_t list_keys(tn_tensor *const *ts, size_t n) {
+  uint64_t keys = 0;
+  for (size_t i = 0; i < n; i++) keys |= ts[i] ? ts[i]->keys : 0;
+  return keys;
+}
+
+'''
+
+
+def core_call(form, args):
+    """How libtenon itself runs a packed call; the results' place follows."""
+    call = 'tni_call_keys(&tni_op_table[TNI_OP_%s], %s,\n%s%s, '
+    return call % (form.ident, keys_of(form), ' ' * 35, args)
+
+
 def emit_ops_api(registry):
     head = banner('Bodies of the typed calls: check handles, pack the arguments, call the operator.')
-    head += '#include <string.h>\n#include <tenon/ops.h>\n\n#include "core/dispatch/dispatch.h"\n#include "ops_index.h"\n'
-    return head + API_HELPERS + '\n'.join(emit_call(f) for f in registry.forms)
+    head += ('#include <string.h>\n#include <tenon/kit/status.h>\n#include <tenon/ops.h>\n\n'
+             '#include "core/dispatch/dispatch.h"\n#include "ops_index.h"\n')
+    return head + PACK_HELPERS + KEY_HELPER + '\n'.join(emit_call(f, core_call) for f in registry.forms)
 
 
 def emit_ops_h(registry):

@@ -143,7 +143,8 @@ def emit_elementwise(registry):
              '#ifndef TENON_ELEMENTWISE_INC\n#define TENON_ELEMENTWISE_INC\n\n']
     for entry in entries:
         code = entry.elementwise_code
-        params = ['T', 'F'] + ['a%d' % i for i in range(len(code.tensors))] + ['s%d' % i for i in range(len(code.scalars))]
+        params = ['T', 'F'] + ['a%d' % i for i in range(len(code.tensors))]
+        params += ['s%d' % i for i in range(len(code.scalars))]
         parts.append('/* %s: %s */\n' % (entry.schema.name, entry.text('expr').strip()))
         for kind, text in (('FLT', code.float_text), ('INT', code.int_text)):
             if text is not None:

@@ -97,7 +97,7 @@ def compile_formula(function, entry, k, name, text):
             return None
         value = block.write(tree)
         if not value.is_tensor:
-            raise lang.LangError('the gradient is a %s; a tensor was expected' % value.kind)
+            raise lang.LangError('a tensor was expected, a value of type %s came' % value.kind)
     except lang.LangError as e:
         raise entry.error('grad of %s: %s' % (name, e), getattr(text, 'line', entry.line_of('grad')))
     block.put('grad_ins[%d] = %s;' % (k, block.owned(value)))
@@ -122,7 +122,7 @@ def compile_gradient(entry, registry):
 
 def compile_formulas(entry, registry, grad, nondiff_outs):
     diff_results = sum(not nondiff_outs >> i & 1 for i in range(len(entry.schema.results)))
-    function = lang.Function(entry.schema, registry, 'ctx->args', True, diff_results)
+    function = lang.Function(entry.schema, registry, 'ctx->args', True, diff_results, in_plugin=registry.in_plugin)
     order = sorted(grad.items(), key=lambda item: position(entry, item[0], entry.line_of('grad')))
     inputs = []
     for name, text in order:
@@ -168,10 +168,10 @@ def gradient_code(entry, function, inputs):
 
 
 def compile_body(entry, registry):
-    """C text of the body function if the body is an expression, else None."""
+    """C text of the body function if the body is an expression, else ''."""
     text = entry.fields.get('body')
     if text is None or entry.c_function('body'):
-        return None
+        return ''
     function = lang.Function(entry.schema, registry, 'args', False)
     block = lang.Block(function, indent=2)
     results = entry.schema.results if entry.functional.returns_results else []
@@ -188,7 +188,9 @@ def compile_body(entry, registry):
     except lang.LangError as e:
         raise entry.error('body: %s' % e, entry.line_of('body'))
     for i in range(len(results)):
-        block.put('out[%d] = tn_value_tensor(%s);' % (i, block.owned(values[i])))
+        again = any(v.c == values[i].c for v in values[i + 1:])
+        owned = 'tn_tensor_retain(%s)' % values[i].c if again else block.owned(values[i])
+        block.put('out[%d] = tn_value_tensor(%s);' % (i, owned))
     return body_code(entry, function, block, bool(results))
 
 
@@ -218,9 +220,10 @@ def camel(base):
     return ''.join(part[:1].upper() + part[1:] for part in base.split('_') if part)
 
 
-def compile_all(registry):
+def compile_all(registry, entries=None):
+    """Sets entry.body and entry.grad of the entries (all of the registry's, if None)."""
     counts = {}
-    for entry in registry.entries:
+    for entry in registry.entries if entries is None else entries:
         entry.body = compile_body(entry, registry)
         entry.grad = compile_gradient(entry, registry)
         if entry.grad:
@@ -240,14 +243,14 @@ def grad_def(entry):
                     % tuple(hex_mask(m) for m in (i.saves.args, i.saves.outs, i.saves.values)) for i in grad.inputs)
     return ('static const uint8_t inputs_%s[] = {%s};\n'
             'static const tn_saves saves_%s[] = {\n%s};\n'
-            'const tn_grad_def tni_grad_%s = {\n'
+            'const tn_grad_def tni_formula_%s = {\n'
             '    .struct_size = sizeof(tn_grad_def),\n    .n_inputs = %d,\n    .input_args = inputs_%s,\n'
             '    .saves = saves_%s,\n    .fn = %s,\n    .nondiff_outs = %s,\n    .node_name = %s,\n};\n'
             % (ident, ', '.join(str(i.arg_index) for i in grad.inputs), ident, saves, ident, len(grad.inputs),
                ident, ident, fn, hex_mask(grad.nondiff_outs), c_string(grad.node_name)))
 
 
-HELPERS = r'''
+GRAD_HELPERS = r'''
 #define TRY(expr)                               \
   do {                                          \
     if ((status = (expr)) != TN_OK) goto done;  \
@@ -331,7 +334,7 @@ def emit_ops_grads(registry):
     parts = [banner('Gradients and bodies that are expressions of registry/ops: they call operators only. The text\n'
                     ' * of each expression stands above its statements; temporaries t[] are released at the end.'),
              '#include <math.h>\n#include <string.h>\n#include <tenon/ops.h>\n\n'
-             '#include "core/autograd/autograd.h"\n#include "ops_rules.h"\n', HELPERS]
+             '#include "core/autograd/autograd.h"\n#include "ops_rules.h"\n', GRAD_HELPERS]
     for entry in registry.entries:
         if entry.body:
             parts.append(entry.body + '\n')

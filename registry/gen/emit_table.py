@@ -49,20 +49,26 @@ def rng_expression(entry):
     return walk(tree.body)
 
 
+def form_word(form):
+    """An entry that exists in place only (fill_, _fused_adam_) is an in-place form of its own."""
+    if form.kind == 'functional' and any(a.writes for a in form.schema.args):
+        return 'INPLACE' if form.schema.args[0].writes else 'OUT'
+    return {'functional': 'FUNCTIONAL', 'inplace': 'INPLACE', 'out': 'OUT'}[form.kind]
+
+
 def emit_def(form):
     entry = form.entry
-    kind = {'functional': 'FUNCTIONAL', 'inplace': 'INPLACE', 'out': 'OUT'}[form.kind]
     rows = ['.struct_size = sizeof(tn_operator_def)', '.flags = ' + flag_words(entry),
             '.schema = ' + c_string(form.schema.text())]
     if form.kind != 'functional':
         rows.append('.functional = ' + c_string(entry.schema.name))
-    rows += ['.form = TN_FORM_' + kind, '.promote = ' + PROMOTE[entry.text('promote', 'none')]]
+    rows += ['.form = TN_FORM_' + form_word(form), '.promote = ' + PROMOTE[entry.text('promote', 'none')]]
     if 'meta' in entry.fields:
         rows.append('.meta = tn_meta_' + entry.text('meta'))
     if body_name(entry):
         rows.append('.body = ' + body_name(entry))
     if entry.grad:
-        rows.append('.grad = &tni_grad_' + entry.functional.ident)
+        rows.append('.grad = &tni_formula_' + entry.functional.ident)
     if 'rng' in entry.fields:
         rows.append('.rng = rng_' + entry.functional.ident)
     rows += ['.doc = ' + c_string(entry.text('doc').strip()), '.file = ' + c_string(entry.file),
@@ -71,13 +77,17 @@ def emit_def(form):
     return 'static const tn_operator_def def_%s = {\n%s};\n' % (form.ident, body)
 
 
+def emit_rng(entry):
+    if 'rng' not in entry.fields:
+        return ''
+    return ('static int64_t rng_%s(const tn_value *args, int64_t numel) {\n  (void)args;\n'
+            '  (void)numel;\n  return %s;\n}\n\n' % (entry.functional.ident, rng_expression(entry)))
+
+
 def emit_ops_table(registry):
     parts = [banner('The operator table that the core builds its records from.'),
              '#include <tenon/operator.h>\n\n#include "core/dispatch/dispatch.h"\n#include "ops_rules.h"\n\n']
-    for entry in registry.entries:
-        if 'rng' in entry.fields:
-            parts.append('static int64_t rng_%s(const tn_value *args, int64_t numel) {\n  (void)args;\n'
-                         '  (void)numel;\n  return %s;\n}\n\n' % (entry.functional.ident, rng_expression(entry)))
+    parts += [emit_rng(e) for e in registry.entries]
     parts += [emit_def(f) + '\n' for f in registry.forms]
     parts.append('const tn_operator_def *const tni_builtin_ops[] = {\n')
     parts += ['    &def_%s,\n' % f.ident for f in registry.forms]
@@ -85,20 +95,26 @@ def emit_ops_table(registry):
     return ''.join(parts)
 
 
-def emit_ops_rules(registry):
+def rule_prototypes(entries):
+    """Prototypes of the meta rules, bodies and gradients that entries name."""
     metas, bodies, grads = set(), set(), set()
-    for entry in registry.entries:
+    for entry in entries:
         if 'meta' in entry.fields:
             metas.add('tn_meta_' + entry.text('meta'))
         if body_name(entry):
             bodies.add(body_name(entry))
         if entry.grad and entry.grad.c_name:
             grads.add('tn_grad_' + entry.grad.c_name)
-    lines = [banner('C functions that entries name: meta rules, bodies, gradients. Their files include this.'),
-             '#ifndef TENON_OPS_RULES_H\n#define TENON_OPS_RULES_H\n\n#include <tenon/operator.h>\n\n']
-    lines += ['tn_status %s(tn_meta *meta, const tn_value *args);\n' % n for n in sorted(metas)]
+    lines = ['tn_status %s(tn_meta *meta, const tn_value *args);\n' % n for n in sorted(metas)]
     lines += ['tn_status %s(tn_call *call, const tn_value *args, tn_value *out);\n' % n for n in sorted(bodies)]
     lines += ['tn_status %s(const tn_backward *ctx, tn_tensor *const *grad_outs, tn_tensor **grad_ins);\n' % n
               for n in sorted(grads)]
-    lines += ['extern const tn_grad_def tni_grad_%s;\n' % e.functional.ident for e in registry.entries if e.grad]
+    return lines
+
+
+def emit_ops_rules(registry):
+    lines = [banner('C functions that entries name: meta rules, bodies, gradients. Their files include this.'),
+             '#ifndef TENON_OPS_RULES_H\n#define TENON_OPS_RULES_H\n\n#include <tenon/operator.h>\n\n']
+    lines += rule_prototypes(registry.entries)
+    lines += ['extern const tn_grad_def tni_formula_%s;\n' % e.functional.ident for e in registry.entries if e.grad]
     return ''.join(lines) + '\n#endif\n'

@@ -26,8 +26,8 @@ PROMOTE = {
     'none': 'TN_PROMOTE_NONE', 'default': 'TN_PROMOTE_DEFAULT', 'int_to_float': 'TN_PROMOTE_INT_TO_FLOAT',
     'compare': 'TN_PROMOTE_COMPARE', 'bool': 'TN_PROMOTE_BOOL',
 }
-FIELDS = ('op', 'forms', 'inplace', 'out', 'meta', 'promote', 'expr', 'dtypes', 'flags', 'grad', 'saves', 'nondiff', 'body', 'rng',
-          'call', 'samples', 'range', 'inverse', 'autocast', 'doc')
+FIELDS = ('op', 'forms', 'inplace', 'out', 'meta', 'promote', 'expr', 'dtypes', 'flags', 'grad', 'saves',
+          'nondiff', 'body', 'rng', 'call', 'samples', 'inverse', 'autocast', 'doc')
 
 
 class EntryError(Exception):
@@ -84,7 +84,9 @@ class Entry:
     flags: List[str]
     forms: List[Form] = field(default_factory=list)
     grad: Any = None     # lang.Gradient once compiled
-    body: Any = None     # lang.Body once compiled, if it is an expression
+    body: str = ''       # C function once compiled, if it is an expression
+    elementwise_code: Any = None
+    samples: list = field(default_factory=list)
 
     def text(self, name, default='') -> str:
         return str(self.fields.get(name, default))
@@ -156,7 +158,8 @@ def out_schema(schema, overload):
 
 def natural_c_name(schema):
     suffix = '' if schema.overload in ('', 'Tensor', 'self') else '_' + schema.overload.lower()
-    return 'tn_' + schema.base + suffix
+    in_place = schema.base.endswith('_') and not schema.base.startswith('__')
+    return 'tn_' + (schema.base[:-1] + suffix + '_' if in_place else schema.base + suffix)
 
 
 def overload_of(entry, kind, given, default):
@@ -287,6 +290,8 @@ class Registry:
     entries: List[Entry]
     forms: List[Form] = field(default_factory=list)
     by_base: Dict[str, List[Form]] = field(default_factory=dict)
+    called: Dict[str, Form] = field(default_factory=dict)  # operators that gradients and bodies call
+    in_plugin: bool = False
 
     def find(self, name) -> Optional[Form]:
         return next((f for f in self.forms if f.schema.name == name), None)

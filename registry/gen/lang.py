@@ -56,6 +56,7 @@ class Function:
     n_temps: int = 0
     locals: dict = field(default_factory=dict)   # name -> list of declarations
     uses_status: bool = False
+    in_plugin: bool = False       # no core behind it: zeros for a missing gradient come from the saved result
 
     def temp(self):
         self.n_temps += 1
@@ -71,6 +72,7 @@ class Block:
     indent: int = 4
     memo: dict = field(default_factory=dict)
     made: List[str] = field(default_factory=list)  # temporaries that this block assigns
+    wrote: bool = False           # in place, into one of them: what was remembered may be stale
 
     # ---------------------------------------------------------------- statements
 
@@ -133,12 +135,21 @@ class Block:
         name = 'grad' if len(self.function.schema.results) == 1 else 'grad%d' % index
         self.function.locals.setdefault(name, ['tn_tensor *%s = grad_outs[%d];' % (name, index)])
         if self.function.diff_results > 1 and ('zeros', index) not in self.memo:
-            temp = self.new_temp()
-            self.put('if (!%s) {' % name)
-            self.try_call('  ' + 'tni_materialize_grad(ctx, %d, &%s)' % (index, temp))
-            self.put('  %s = %s;\n}' % (name, temp))
             self.memo['zeros', index] = True
+            self.put('if (!%s) {' % name)
+            self.indent += 2
+            zeros = self.zeros_of_result(index)
+            self.put('%s = %s;' % (name, zeros.c))
+            self.indent -= 2
+            self.put('}')
         return Val('tensor', name)
+
+    def zeros_of_result(self, index):
+        if self.function.in_plugin:
+            return self.operator('zeros_like', [self.result_value(index)])
+        temp = self.new_temp()
+        self.try_call('tni_materialize_grad(ctx, %d, &%s)' % (index, temp))
+        return Val('tensor', temp, is_temp=True)
 
     def arg_index(self, name):
         return next((i for i, a in enumerate(self.function.schema.args) if a.name == name), None)
@@ -340,6 +351,9 @@ class Block:
             self.put('} else {')
             self.lines += no.lines
         self.put('}')
+        if yes.wrote or no.wrote:
+            self.memo.clear()
+            self.wrote = True
         optional = NONE in (a, b) or a.optional or b.optional
         return Val('tensor', temp, is_temp=True, optional=optional)
 
@@ -377,6 +391,7 @@ class Block:
         form, bound = overload.resolve(self.function.registry, name, over, values, keywords or {})
         if form is None:
             raise LangError(bound)
+        self.function.registry.called[form.schema.name] = form
         args = overload.c_arguments(form, bound)
         if form.returns_results:
             if form.schema.results[0].list:
@@ -388,6 +403,7 @@ class Block:
         self.check_writes(form, bound)
         self.try_call(overload.call_text(form, args, self.indent))
         self.memo.clear()
+        self.wrote = True
         return next((v for a, v in zip(form.schema.args, bound) if a.writes), NONE)
 
     def check_writes(self, form, bound):

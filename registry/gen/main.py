@@ -17,6 +17,7 @@ import emit_explain
 import emit_grads
 import emit_samples
 import emit_table
+import samples
 from entry import EntryError, build_registry, header_names, read_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,6 +52,7 @@ def load(paths):
     registry = build_registry(entries)
     emit_grads.compile_all(registry)
     emit_elementwise.compile_all(registry)
+    samples.compile_all(registry)
     return registry
 
 

@@ -74,7 +74,7 @@ def bind(schema, values, keywords):
             continue
         price = fit(arg, given[arg.name])
         if price is None:
-            return None, "'%s' is a %s, not a %s" % (arg.name, arg.type_text, given[arg.name].kind)
+            return None, "'%s' is of type %s, not %s" % (arg.name, arg.type_text, given[arg.name].kind)
         cost += price
         bound.append(given[arg.name])
     return bound, cost

@@ -74,7 +74,7 @@ TN_META(arange) {
   for (int i = 0; i < 3; i++) all_ints = all_ints && args[i].kind != TN_VAL_FLOAT;
   tn_dtype dtype = tni_dtype_or(&args[3], all_ints ? TN_INT64 : meta->default_dtype);
   if (dtype == TN_BOOL) return TN_FAIL(TN_ERR_DTYPE, "expected an integer or floating dtype, got bool");
-  int64_t n;
+  int64_t n = 0;
   TN_TRY(arange_count(args, all_ints, &n));
   tni_desc_head(&meta->out[0], dtype, 1, TN_DESC_CONTIGUOUS);
   meta->out[0].sizes[0] = TN_DIM(n);

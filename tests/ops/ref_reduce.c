@@ -124,7 +124,37 @@ static void op_var(ref_call *c) { dims(c, fold_var, ref_has(c, 2) ? ref_f(c, 2) 
 static void op_std(ref_call *c) { dims(c, fold_std, ref_has(c, 2) ? ref_f(c, 2) : 1, 1, 3, -1); }
 static void op_logsumexp(ref_call *c) { dims(c, fold_logsumexp, 0, 1, 2, -1); }
 static void op_norm(ref_call *c) { dims(c, fold_norm, ref_has(c, 1) ? ref_f(c, 1) : 2, 2, 3, -1); }
+static void op_norm_whole(ref_call *c) { ref_out(c, rt_fold(ref_t(c, 0), NULL, 0, false, fold_norm, ref_f(c, 1))); }
 static void op_count_dim(ref_call *c) { dims(c, fold_count, 0, 1, 99, -1); }
+
+/* (grad, self, result, dims, keepdim): each group's gradient, shared evenly among the elements equal to the
+ * result. */
+static void op_extreme_backward(ref_call *c) {
+  const rt *self = ref_t(c, 1);
+  rt *out = rt_like(self), *shape = rt_view(self);
+  const ref_arg *over = &c->args[3];
+  bool gone[RT_RANK] = {false};
+  for (int d = 0; d < self->nd; d++) gone[d] = over->n == 0;
+  for (int k = 0; k < over->n; k++) gone[rt_dim(self, over->ints[k])] = true;
+  for (int d = 0; d < self->nd; d++) shape->n[d] = gone[d] ? 1 : self->n[d];
+  shape = rt_new(shape->nd, shape->n);
+  rt *ties = rt_like(shape), *grad = rt_like(shape), *best = rt_like(shape);
+  for (int64_t i = 0; i < shape->numel; i++) {
+    grad->p[i] = *rt_at(ref_t(c, 0), i);
+    best->p[i] = *rt_at(ref_t(c, 2), i);
+  }
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t i = 0; i < self->numel; i++) {
+      int64_t index[RT_RANK];
+      rt_unravel(self, i, index);
+      for (int d = 0; d < self->nd; d++) index[d] = gone[d] ? 0 : index[d];
+      if (*rt_at(self, i) != *rt_index(best, index)) continue;
+      if (pass == 0) *rt_index(ties, index) += 1;
+      else out->p[i] = *rt_index(grad, index) / *rt_index(ties, index);
+    }
+  }
+  ref_out(c, out);
+}
 
 static void op_cumsum(ref_call *c) {
   rt *out = rt_copy(cast(c, 2));
@@ -178,6 +208,8 @@ const ref_entry ref_reduce[] = {
     {"logsumexp", op_logsumexp},
     {"norm.ScalarOpt_dim", op_norm},
     {"linalg_vector_norm", op_norm},
+    {"norm.Scalar", op_norm_whole},
+    {"_extreme_backward", op_extreme_backward},
     {"count_nonzero", op_count_dim},
     {"count_nonzero.dim_IntList", op_count_dim},
     {"cumsum", op_cumsum},

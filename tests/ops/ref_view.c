@@ -271,6 +271,7 @@ const ref_entry ref_view[] = {
     {"squeeze.dim", op_squeeze_dim},
     {"flatten.using_ints", op_flatten},
     {"as_strided", op_as_strided},
+    {"_as_strided", op_as_strided},
     {"diagonal", op_diagonal},
     {"unfold", op_unfold},
     {"_unreduce", op_unreduce},

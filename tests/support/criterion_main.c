@@ -11,6 +11,7 @@
 #include "environment.h"
 #include "tn_test.h"
 
+void tn_test_criterion_fail(void); /* tn_test.h declares it for tests only */
 void tn_test_criterion_fail(void) { cr_assert_fail("a check failed; its words are above"); }
 
 /* Counts come through the report hook, in the parent process. */

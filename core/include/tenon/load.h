@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Plugins, devices and operators as an application lists them. Nothing here opens a plugin except
- * tn_devices_open_all and tn_device_open (tenon/tensor.h).
+ * tn_devices_open_all, tn_device_open (tenon/tensor.h) and tn_op_why.
  */
 #ifndef TENON_LOAD_H
 #define TENON_LOAD_H
@@ -67,7 +67,8 @@ typedef struct tn_op_report {
 } tn_op_report;
 TN_EXPORT size_t tn_op_count(void);
 TN_EXPORT tn_status tn_op_get(size_t i, tn_op_report *out_report);
-/* Who would run operator op on a device for a dtype, who lost, and why: calls line(ctx, words) per line. */
+/* Who would run operator op on a device for a dtype, who lost, and why: calls line(ctx, words) per line.
+ * Opens what such a call would open. */
 TN_EXPORT tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,
                               void (*line)(void *ctx, const char *words), void *ctx_line);
 

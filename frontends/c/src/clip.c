@@ -77,7 +77,7 @@ static tn_status clip_norm(tn_tensor *const *parameters, size_t n, double max_no
   double factor = max_norm / (norm + 1e-6); /* PyTorch's guard against a zero norm */
   for (size_t i = 0; i < n && !(factor >= 1.0); i++) {
     tn_tensor *grad = tn_grad(parameters[i]);
-    if (grad) TN_TRY(tn_mul__scalar(grad, tn_float(factor)));
+    if (grad) TN_TRY(tn_mul_scalar_(grad, tn_float(factor)));
   }
   return TN_OK;
 }
@@ -86,8 +86,8 @@ tn_status tn_clip_grad_norm(tn_tensor *const *parameters, size_t n, double max_n
                             bool error_if_nonfinite, double *out_norm) {
   TN_TRY(check(parameters, n));
   if (!(max_norm >= 0.0) || !(p > 0.0))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_clip_grad_norm: max_norm >= 0 and p > 0 were expected, not %g and %g",
-                   max_norm, p);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "tn_clip_grad_norm: max_norm >= 0 and p > 0 were expected, not %g and %g", max_norm, p);
   bool grad = tn_grad_mode_set(false);
   tn_status status = clip_norm(parameters, n, max_norm, p, error_if_nonfinite, out_norm);
   tn_grad_mode_set(grad);

@@ -21,7 +21,8 @@ tn_status tn_dataset_new(const tn_dataset_def *def, void *ctx, int64_t length, s
   tn_dataset *d = NULL;
   tn_status status = TN_OK;
   if (!def || !def->get || length < 0 || n_fields < 1)
-    status = tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_dataset_new: get, a length >= 0 and at least one field were expected");
+    status = tn_fail(TN_ERR_INVALID_ARGUMENT,
+                     "tn_dataset_new: get, a length >= 0 and at least one field were expected");
   if (status == TN_OK) status = tni_nn_alloc(1, sizeof *d, "a dataset", &d);
   if (status != TN_OK) {
     if (def && def->free_ctx) def->free_ctx(ctx);
@@ -57,7 +58,8 @@ static tn_status check_request(const tn_dataset *d, const int64_t *indices, size
                    d->n_fields, n_fields);
   for (size_t i = 0; i < n; i++)
     if (indices[i] < 0 || indices[i] >= d->length)
-      return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_dataset_get: index %lld is outside of a dataset of %lld samples",
+      return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                     "tn_dataset_get: index %lld is outside of a dataset of %lld samples",
                      (long long)indices[i], (long long)d->length);
   return TN_OK;
 }
@@ -95,7 +97,8 @@ static void columns_free(void *ctx) {
   free(c);
 }
 
-static tn_status columns_get(void *ctx, const int64_t *indices, size_t n, tn_tensor **out_fields, size_t n_fields) {
+static tn_status columns_get(void *ctx, const int64_t *indices, size_t n, tn_tensor **out_fields,
+                             size_t n_fields) {
   columns *c = ctx;
   tn_tensor *host = NULL;
   tn_dim size = (tn_dim)n;
@@ -103,8 +106,8 @@ static tn_status columns_get(void *ctx, const int64_t *indices, size_t n, tn_ten
   tn_status status = TN_OK;
   for (size_t f = 0; f < n_fields && status == TN_OK; f++) {
     tn_tensor *index = NULL;
-    status = tn_to_device(host, tn_tensor_device(c->tensors[f]), TN_INT64, false, false, TN_MEMORY_FORMAT_NONE,
-                          &index);
+    status = tn_to_device(host, tn_tensor_device(c->tensors[f]), TN_INT64, false, false,
+                          TN_MEMORY_FORMAT_NONE, &index);
     if (status == TN_OK) status = tn_index_select(c->tensors[f], 0, index, &out_fields[f]);
     tn_tensor_release(index);
   }
@@ -115,12 +118,14 @@ static tn_status columns_get(void *ctx, const int64_t *indices, size_t n, tn_ten
 tn_status tn_tensor_dataset_new(tn_tensor *const *tensors, size_t n, tn_dataset **out_dataset) {
   static const tn_dataset_def def = {columns_get, columns_free};
   *out_dataset = NULL;
-  if (n == 0) return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_dataset_new: at least one tensor was expected");
+  if (n == 0)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_dataset_new: at least one tensor was expected");
   for (size_t i = 0; i < n; i++) {
     if (!tensors[i] || tn_tensor_ndim(tensors[i]) < 1)
       return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_dataset_new: tensor %zu is NULL or has no dim", i);
     if (tn_tensor_sizes(tensors[i])[0] != tn_tensor_sizes(tensors[0])[0])
-      return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_dataset_new: tensor %zu has %lld rows, the first %lld", i,
+      return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                     "tn_tensor_dataset_new: tensor %zu has %lld rows, the first %lld", i,
                      (long long)tn_tensor_sizes(tensors[i])[0], (long long)tn_tensor_sizes(tensors[0])[0]);
   }
   columns *c = NULL;

@@ -14,11 +14,11 @@ _Static_assert(offsetof(tn_dl_managed_versioned, flags) == 24, "frozen up to fla
 static const struct {
   tn_dtype dtype;
   tn_dl_dtype dl;
-} dtypes[] = {
-    {TN_BOOL, {TN_DL_BOOL, 8, 1}},      {TN_UINT8, {TN_DL_UINT, 8, 1}},     {TN_INT8, {TN_DL_INT, 8, 1}},
-    {TN_INT16, {TN_DL_INT, 16, 1}},     {TN_INT32, {TN_DL_INT, 32, 1}},     {TN_INT64, {TN_DL_INT, 64, 1}},
-    {TN_FLOAT16, {TN_DL_FLOAT, 16, 1}}, {TN_BFLOAT16, {TN_DL_BFLOAT, 16, 1}}, {TN_FLOAT32, {TN_DL_FLOAT, 32, 1}},
-    {TN_FLOAT64, {TN_DL_FLOAT, 64, 1}}};
+} dtypes[] = {{TN_BOOL, {TN_DL_BOOL, 8, 1}},      {TN_UINT8, {TN_DL_UINT, 8, 1}},
+              {TN_INT8, {TN_DL_INT, 8, 1}},       {TN_INT16, {TN_DL_INT, 16, 1}},
+              {TN_INT32, {TN_DL_INT, 32, 1}},     {TN_INT64, {TN_DL_INT, 64, 1}},
+              {TN_FLOAT16, {TN_DL_FLOAT, 16, 1}}, {TN_BFLOAT16, {TN_DL_BFLOAT, 16, 1}},
+              {TN_FLOAT32, {TN_DL_FLOAT, 32, 1}}, {TN_FLOAT64, {TN_DL_FLOAT, 64, 1}}};
 
 /* ------------------------------------------------------------------ out */
 
@@ -29,7 +29,8 @@ static tn_status describe(tn_tensor *tensor, int64_t *dims, tn_dl_tensor *out) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
     if (dtypes[i].dtype == tn_tensor_dtype(tensor)) t.dtype = dtypes[i].dl;
   if (!t.dtype.bits)
-    return tn_fail(TN_ERR_UNSUPPORTED, "DLPack: no code for dtype %s", tn_dtype_name(tn_tensor_dtype(tensor)));
+    return tn_fail(TN_ERR_UNSUPPORTED, "DLPack: no code for dtype %s",
+                   tn_dtype_name(tn_tensor_dtype(tensor)));
   for (int32_t d = 0; d < ndim; d++) {
     dims[d] = tn_tensor_sizes(tensor)[d];
     dims[ndim + d] = tn_tensor_strides(tensor)[d];
@@ -45,7 +46,8 @@ static tn_status check_export(tn_tensor *tensor) {
   if (tn_requires_grad(tensor))
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: the tensor requires grad; export its detach() instead");
   if (tn_tensor_numel(tensor) > 0 && !tn_tensor_data(tensor))
-    return tn_fail(TN_ERR_DEVICE, "DLPack: memory of device %s has no address on the host; copy the tensor to cpu",
+    return tn_fail(TN_ERR_DEVICE,
+                   "DLPack: memory of device %s has no address on the host; copy the tensor to cpu",
                    tn_device_name(tn_tensor_device(tensor), name, sizeof name));
   return TN_OK;
 }
@@ -106,19 +108,21 @@ static tn_status check_import(const tn_dl_tensor *t, tn_dtype *out_dtype) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
     if (!memcmp(&dtypes[i].dl, &t->dtype, sizeof t->dtype)) *out_dtype = dtypes[i].dtype;
   if (*out_dtype == TN_DTYPE_NONE)
-    return tn_fail(TN_ERR_DTYPE, "DLPack: unknown dtype: code %u, %u bits, %u lanes", t->dtype.code, t->dtype.bits,
-                   t->dtype.lanes);
+    return tn_fail(TN_ERR_DTYPE, "DLPack: unknown dtype: code %u, %u bits, %u lanes", t->dtype.code,
+                   t->dtype.bits, t->dtype.lanes);
   if (t->device.type != TN_DL_CPU && t->device.type != TN_DL_CUDA_HOST && t->device.type != TN_DL_ROCM_HOST)
-    return tn_fail(TN_ERR_DEVICE, "DLPack: memory of the host was expected, device type %d came", t->device.type);
+    return tn_fail(TN_ERR_DEVICE, "DLPack: memory of the host was expected, device type %d came",
+                   t->device.type);
   if (t->ndim < 0 || t->ndim > TN_MAX_RANK || (t->ndim > 0 && !t->shape))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: 0 to %d dims with a shape were expected, %d came", TN_MAX_RANK,
-                   t->ndim);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: 0 to %d dims with a shape were expected, %d came",
+                   TN_MAX_RANK, t->ndim);
   bool empty = false;
   for (int32_t d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 0) return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: size %d is negative", d);
     empty |= t->shape[d] == 0;
   }
-  if (!t->data && !empty) return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: data is NULL, but there are elements");
+  if (!t->data && !empty)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "DLPack: data is NULL, but there are elements");
   return TN_OK;
 }
 

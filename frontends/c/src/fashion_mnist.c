@@ -21,7 +21,8 @@ static void fashion_free(void *ctx) {
   free(f);
 }
 
-static tn_status fashion_get(void *ctx, const int64_t *indices, size_t n, tn_tensor **out_fields, size_t n_fields) {
+static tn_status fashion_get(void *ctx, const int64_t *indices, size_t n, tn_tensor **out_fields,
+                             size_t n_fields) {
   const fashion *f = ctx;
   const tn_dim sizes[] = {(tn_dim)n, 1, SIDE, SIDE};
   TN_TRY(tn_empty(sizes, 4, TN_OPTIONS(.dtype = TN_FLOAT32, .has_device = true), TN_MEMORY_FORMAT_NONE,
@@ -52,14 +53,15 @@ static tn_status read_file(const char *folder, const char *name, int32_t ndim, c
   char *path = NULL, found[160];
   TN_TRY(join(folder, name, &path));
   tn_status status = tn_idx_read(path, out_tensor);
-  bool fits = status == TN_OK && tn_tensor_dtype(*out_tensor) == TN_UINT8 && tn_tensor_ndim(*out_tensor) == ndim;
+  bool fits =
+      status == TN_OK && tn_tensor_dtype(*out_tensor) == TN_UINT8 && tn_tensor_ndim(*out_tensor) == ndim;
   for (int32_t d = 0; fits && d < ndim; d++)
     fits = expected[d] < 0 || tn_tensor_sizes(*out_tensor)[d] == expected[d];
   if (status == TN_OK && !fits)
-    status = tn_fail(TN_ERR_DATA, "%s: unsigned bytes of shape %s were expected, %s %s are there", path,
-                     ndim == 3 ? "[N, 28, 28]" : "[N], one for each image,",
-                     tn_dtype_name(tn_tensor_dtype(*out_tensor)),
-                     tni_nn_shape(*out_tensor, found, sizeof found));
+    status =
+        tn_fail(TN_ERR_DATA, "%s: unsigned bytes of shape %s were expected, %s %s are there", path,
+                ndim == 3 ? "[N, 28, 28]" : "[N], one for each image,",
+                tn_dtype_name(tn_tensor_dtype(*out_tensor)), tni_nn_shape(*out_tensor, found, sizeof found));
   free(path);
   return status;
 }
@@ -68,7 +70,8 @@ static tn_status check_labels(const char *folder, const fashion *f) {
   const uint8_t *label = tn_tensor_data(f->labels);
   for (int64_t i = 0; i < tn_tensor_numel(f->labels); i++)
     if (label[i] >= CLASSES)
-      return tn_fail(TN_ERR_DATA, "%s: label %lld is %u; 0 to 9 were expected", folder, (long long)i, label[i]);
+      return tn_fail(TN_ERR_DATA, "%s: label %lld is %u; 0 to 9 were expected", folder, (long long)i,
+                     label[i]);
   return TN_OK;
 }
 
@@ -90,7 +93,7 @@ tn_status tn_fashion_mnist_new(const char *folder, bool train, tn_dataset **out_
   tn_status status = fill(f, folder ? folder : TN_FASHION_MNIST_FOLDER, train);
   if (status != TN_OK) {
     fashion_free(f);
-    return tn_wrap(status, "Fashion-MNIST: ");
+    return tn_wrap(status, "Fashion-MNIST");
   }
   return tn_dataset_new(&def, f, tn_tensor_numel(f->labels), 2, out_dataset);
 }

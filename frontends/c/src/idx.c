@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The IDX reader. The header is two zero bytes, a type code, the number of dims, then each dim and the data in
- * big-endian order. zlib's gz functions read both plain and compressed files. Memory is taken only as data
+ * The IDX reader. The header is two zero bytes, a type code, the number of dims, then each dim and the data
+ * in big-endian order. zlib's gz functions read both plain and compressed files. Memory is taken only as data
  * arrives (a header may claim anything), and the file must end where the header says.
  */
 #include <errno.h>
@@ -25,7 +25,8 @@ static tn_status read_failed(const idx *x) {
   int code = 0;
   const char *words = gzerror(x->file, &code);
   if (code == Z_ERRNO) return tn_fail(TN_ERR_IO, "%s: cannot be read: %s", x->path, strerror(errno));
-  return tn_fail(TN_ERR_DATA, "%s: damaged compressed data: %s", x->path, words && *words ? words : "unknown error");
+  return tn_fail(TN_ERR_DATA, "%s: damaged compressed data: %s", x->path,
+                 words && *words ? words : "unknown error");
 }
 
 /* Reads up to n bytes; *out_got is less only at the end of the file. */
@@ -53,8 +54,8 @@ static tn_status set_dtype(idx *x, unsigned char code) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (known[i].code == code) x->dtype = known[i].dtype;
   if (x->dtype == TN_DTYPE_NONE)
-    return tn_fail(TN_ERR_DATA, "%s: unknown IDX type code 0x%02x; 0x08, 09, 0b, 0c, 0d or 0e was expected", x->path,
-                   code);
+    return tn_fail(TN_ERR_DATA, "%s: unknown IDX type code 0x%02x; 0x08, 09, 0b, 0c, 0d or 0e was expected",
+                   x->path, code);
   x->itemsize = tn_dtype_size(x->dtype);
   return TN_OK;
 }
@@ -63,10 +64,11 @@ static tn_status read_header(idx *x) {
   unsigned char magic[4], dim[4];
   size_t got;
   TN_TRY(read_some(x, magic, 4, &got));
-  if (got < 4) return tn_fail(TN_ERR_DATA, "%s: an IDX header of 4 bytes was expected, the file has %zu", x->path, got);
+  if (got < 4)
+    return tn_fail(TN_ERR_DATA, "%s: an IDX header of 4 bytes was expected, the file has %zu", x->path, got);
   if (magic[0] || magic[1])
-    return tn_fail(TN_ERR_DATA, "%s: not an IDX file: it begins with %02x %02x, 00 00 was expected", x->path, magic[0],
-                   magic[1]);
+    return tn_fail(TN_ERR_DATA, "%s: not an IDX file: it begins with %02x %02x, 00 00 was expected", x->path,
+                   magic[0], magic[1]);
   TN_TRY(set_dtype(x, magic[2]));
   if (magic[3] > TN_MAX_RANK)
     return tn_fail(TN_ERR_DATA, "%s: %u dims; at most %d were expected", x->path, magic[3], TN_MAX_RANK);
@@ -74,8 +76,7 @@ static tn_status read_header(idx *x) {
   x->size_bytes = x->itemsize;
   for (int32_t d = 0; d < x->ndim; d++) {
     TN_TRY(read_some(x, dim, 4, &got));
-    if (got < 4)
-      return tn_fail(TN_ERR_DATA, "%s: the header ends inside dim %d of %d", x->path, d, x->ndim);
+    if (got < 4) return tn_fail(TN_ERR_DATA, "%s: the header ends inside dim %d of %d", x->path, d, x->ndim);
     uint32_t size = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
     x->sizes[d] = size;
     if (__builtin_mul_overflow(x->size_bytes, (uint64_t)size, &x->size_bytes) || x->size_bytes > INT64_MAX)
@@ -105,7 +106,8 @@ static tn_status read_data(idx *x) {
                    (unsigned long long)x->size_bytes);
   int code = Z_OK;
   gzerror(x->file, &code);
-  if (code == Z_BUF_ERROR) return tn_fail(TN_ERR_DATA, "%s: truncated: the compressed stream has no end", x->path);
+  if (code == Z_BUF_ERROR)
+    return tn_fail(TN_ERR_DATA, "%s: truncated: the compressed stream has no end", x->path);
   return TN_OK;
 }
 
@@ -124,8 +126,12 @@ static tn_status read_all(idx *x, tn_tensor **out_tensor) {
   TN_TRY(read_header(x));
   TN_TRY(read_data(x));
   to_native(x);
-  tn_foreign memory = {.data = x->data, .sizes = x->sizes, .ndim = x->ndim, .dtype = x->dtype,
-                       .deleter = free, .ctx = x->data};
+  tn_foreign memory = {.data = x->data,
+                       .sizes = x->sizes,
+                       .ndim = x->ndim,
+                       .dtype = x->dtype,
+                       .deleter = free,
+                       .ctx = x->data};
   x->data = NULL; /* consumed, also on failure */
   return tn_tensor_from_memory(&memory, out_tensor);
 }
@@ -137,7 +143,8 @@ tn_status tn_idx_read(const char *path, tn_tensor **out_tensor) {
   errno = 0;
   x.file = gzopen(path, "rb");
   if (!x.file && errno == ENOENT) return tn_fail(TN_ERR_NOT_FOUND, "%s: there is no such file", path);
-  if (!x.file) return tn_fail(TN_ERR_IO, "%s: cannot be opened: %s", path, errno ? strerror(errno) : "out of memory");
+  if (!x.file)
+    return tn_fail(TN_ERR_IO, "%s: cannot be opened: %s", path, errno ? strerror(errno) : "out of memory");
   gzbuffer(x.file, 1u << 17);
   tn_status status = read_all(&x, out_tensor);
   gzclose(x.file);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Initialisers: in-place fills with gradients off. Bounds are PyTorch's, so that the same distribution comes out.
+ * Initialisers: in-place fills with gradients off. Bounds are PyTorch's, so that the same distribution comes
+ * out.
  */
 #include <math.h>
 #include <tenon/nn.h>
@@ -35,7 +36,8 @@ static tn_status fans(const tn_tensor *tensor, double *out_in, double *out_out) 
   TN_TRY(tni_nn_not_null(tensor, "the tensor to initialise"));
   int32_t ndim = tn_tensor_ndim(tensor);
   if (ndim < 2)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "an initialiser by fan needs two dims or more; the tensor has %d", ndim);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "an initialiser by fan needs two dims or more; the tensor has %d",
+                   ndim);
   double rest = 1.0;
   for (int32_t d = 2; d < ndim; d++) rest *= (double)tn_tensor_sizes(tensor)[d];
   *out_in = (double)tn_tensor_sizes(tensor)[1] * rest;

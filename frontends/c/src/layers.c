@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Modules that hold parameters: Linear, Embedding, LayerNorm. Each finds its tensors by position among its own
- * entries, not by name, since forward is on the path of every step.
+ * Modules that hold parameters: Linear, Embedding, LayerNorm. Each finds its tensors by position among its
+ * own entries, not by name, since forward is on the path of every step.
  */
 #include <math.h>
 
@@ -30,8 +30,8 @@ static tn_status finish(tn_status status, tn_module *m, tn_module **out_module) 
 
 static tn_status positive(const char *module, const char *what, int64_t value, int64_t least) {
   if (value >= least) return TN_OK;
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: %s must be at least %lld, not %lld", module, what, (long long)least,
-                 (long long)value);
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: %s must be at least %lld, not %lld", module, what,
+                 (long long)least, (long long)value);
 }
 
 /* ------------------------------------------------------------------ Linear */
@@ -53,7 +53,8 @@ static tn_status linear_fill(tn_module *m, int64_t in, int64_t out, bool bias, c
   return tn_init_uniform(b, -bound, bound, NULL);
 }
 
-tn_status tn_linear_new(int64_t in, int64_t out, bool bias, const tn_options *options, tn_module **out_module) {
+tn_status tn_linear_new(int64_t in, int64_t out, bool bias, const tn_options *options,
+                        tn_module **out_module) {
   static const tn_module_def def = {"Linear", linear_forward, NULL};
   *out_module = NULL;
   TN_TRY(positive("Linear", "the number of inputs", in, 0));
@@ -115,8 +116,8 @@ static tn_status layer_norm_forward(tn_module *self, void *ctx, tn_tensor *const
                                     tn_tensor **out_result) {
   const norm_shape *s = ctx;
   TN_TRY(tni_nn_one_input(self, n_in));
-  return tn_layer_norm(in[0], s->sizes, s->ndim, self->entries[0].tensor, self->entries[1].tensor, s->eps, true,
-                       out_result);
+  return tn_layer_norm(in[0], s->sizes, s->ndim, self->entries[0].tensor, self->entries[1].tensor, s->eps,
+                       true, out_result);
 }
 
 static tn_status layer_norm_fill(tn_module *m, const norm_shape *s, bool affine, const tn_options *options) {
@@ -131,8 +132,8 @@ static tn_status layer_norm_fill(tn_module *m, const norm_shape *s, bool affine,
   return tn_init_zeros(bias);
 }
 
-tn_status tn_layer_norm_new(const tn_dim *sizes, int32_t ndim, double eps, bool affine, const tn_options *options,
-                            tn_module **out_module) {
+tn_status tn_layer_norm_new(const tn_dim *sizes, int32_t ndim, double eps, bool affine,
+                            const tn_options *options, tn_module **out_module) {
   static const tn_module_def def = {"LayerNorm", layer_norm_forward, free};
   *out_module = NULL;
   TN_TRY(positive("LayerNorm", "the number of dims", ndim, 1));

@@ -6,12 +6,14 @@
 
 /* ------------------------------------------------------------------ activations */
 
-static tn_status relu_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in, tn_tensor **out_result) {
+static tn_status relu_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
+                              tn_tensor **out_result) {
   TN_TRY(tni_nn_one_input(self, n_in));
   return tn_relu(in[0], out_result);
 }
 
-static tn_status gelu_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in, tn_tensor **out_result) {
+static tn_status gelu_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
+                              tn_tensor **out_result) {
   TN_TRY(tni_nn_one_input(self, n_in));
   return tn_gelu(in[0], "none", out_result);
 }
@@ -22,7 +24,8 @@ static tn_status gelu_tanh_forward(tn_module *self, void *ctx, tn_tensor *const 
   return tn_gelu(in[0], "tanh", out_result);
 }
 
-static tn_status tanh_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in, tn_tensor **out_result) {
+static tn_status tanh_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
+                              tn_tensor **out_result) {
   TN_TRY(tni_nn_one_input(self, n_in));
   return tn_tanh(in[0], out_result);
 }
@@ -103,7 +106,7 @@ static tn_status sequential_forward(tn_module *self, void *ctx, tn_tensor *const
     tn_tensor *y = NULL;
     tn_status status = tn_module_forward(self->children[i].module, x, &y);
     tn_tensor_release(x);
-    if (status != TN_OK) return tn_wrap(status, "child '%s': ", self->children[i].name);
+    if (status != TN_OK) return tn_wrap(status, "child '%s'", self->children[i].name);
     x = y;
   }
   *out_result = x;

@@ -3,9 +3,9 @@
  * The loader: an epoch's order, and batches made on demand or by one thread that runs ahead.
  *
  * Note [Prefetch queue]
- * A ring of `prefetch` batches under one mutex. The thread waits for room, next() waits for a batch; each slot
- * carries a status and its words, so a failure comes out in its place of the order. `stop` ends the thread at
- * its next look; a dataset's get is never interrupted. The thread lives for one epoch.
+ * A ring of `prefetch` batches under one mutex. The thread waits for room, next() waits for a batch; each
+ * slot carries a status and its words, so a failure comes out in its place of the order. `stop` ends the
+ * thread at its next look; a dataset's get is never interrupted. The thread lives for one epoch.
  */
 #include <pthread.h>
 #include <tenon/data.h>
@@ -23,7 +23,7 @@ struct tn_loader {
   tn_loader_options options;
   size_t n_fields;
   int64_t *order;
-  int64_t next; /* batch that next() gives, or, with a thread, that the thread makes; -1: no epoch runs */
+  int64_t next;  /* batch that next() gives, or, with a thread, that the thread makes; -1: no epoch runs */
   int64_t given; /* batches that next() has given */
   bool failed;
   /* see Note [Prefetch queue] */
@@ -113,7 +113,8 @@ static tn_status take(tn_loader *l, tn_tensor **out_fields) {
   pthread_cond_broadcast(&l->changed);
   pthread_mutex_unlock(&l->mutex);
   if (got.status == TN_OK) return TN_OK;
-  tn_fail(got.status, "%s", got.words ? got.words : "the loader's thread failed, and had no memory for its words");
+  tn_fail(got.status, "%s",
+          got.words ? got.words : "the loader's thread failed, and had no memory for its words");
   free(got.words);
   return got.status;
 }
@@ -121,7 +122,8 @@ static tn_status take(tn_loader *l, tn_tensor **out_fields) {
 /* ------------------------------------------------------------------ public */
 
 static tn_status make_rooms(tn_loader *l) {
-  TN_TRY(tni_nn_alloc((size_t)tn_dataset_length(l->dataset), sizeof *l->order, "a loader's order", &l->order));
+  TN_TRY(
+      tni_nn_alloc((size_t)tn_dataset_length(l->dataset), sizeof *l->order, "a loader's order", &l->order));
   TN_TRY(tni_nn_alloc((size_t)l->options.prefetch, sizeof *l->ring, "a loader's queue", &l->ring));
   for (int32_t i = 0; i < l->options.prefetch; i++)
     TN_TRY(tni_nn_alloc(l->n_fields, sizeof(tn_tensor *), "a loader's queue", &l->ring[i].fields));
@@ -192,7 +194,8 @@ tn_status tn_loader_next(tn_loader *loader, tn_tensor **out_fields, size_t n_fie
   bool running = loader->threaded || loader->next >= 0;
   if (!running) return tn_fail(TN_ERR_STATE, "tn_loader_next: no epoch runs; call tn_loader_begin first");
   if (loader->failed || loader->given == tn_loader_batches(loader)) return TN_OK;
-  tn_status status = loader->threaded ? take(loader, out_fields) : make_batch(loader, loader->next++, out_fields);
+  tn_status status =
+      loader->threaded ? take(loader, out_fields) : make_batch(loader, loader->next++, out_fields);
   loader->failed = status != TN_OK;
   loader->given++;
   return status;

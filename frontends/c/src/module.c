@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The module tree: making, registering by name, looking up, running. What copies whole trees of tensors (state
- * dicts, moves) is in module_state.c.
+ * The module tree: making, registering by name, looking up, running. What copies whole trees of tensors
+ * (state dicts, moves) is in module_state.c.
  */
 #include "frontends/c/src/module_int.h"
 
@@ -65,14 +65,16 @@ static tn_status check_name(const tn_module *m, const char *name) {
   TN_TRY(tni_nn_not_null(m, "the module to register with"));
   TN_TRY(tni_nn_not_null(name, "the name to register"));
   if (!*name || strchr(name, '.'))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: a name without dots was expected, '%s' came", m->def.name, name);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: a name without dots was expected, '%s' came", m->def.name,
+                   name);
   if (entry_find(m, name, strlen(name)) || child_find(m, name, strlen(name)))
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: the name '%s' is already taken", m->def.name, name);
   return TN_OK;
 }
 
 static tn_status add_entry(tn_module *m, const char *name, tn_tensor *tensor, int32_t kind) {
-  TN_TRY(tni_nn_grow(&m->entries, &m->entries_capacity, m->n_entries, sizeof *m->entries, "a module's tensors"));
+  TN_TRY(
+      tni_nn_grow(&m->entries, &m->entries_capacity, m->n_entries, sizeof *m->entries, "a module's tensors"));
   tni_nn_entry e = {NULL, tensor, kind};
   TN_TRY(tni_nn_strdup(name, &e.name));
   tn_tensor_retain(tensor);
@@ -107,8 +109,8 @@ tn_status tn_module_add_child(tn_module *module, const char *name, tn_module *ch
   if (holds(child, module))
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: child '%s' holds the module that it would be added to",
                    module->def.name, name);
-  TN_TRY(tni_nn_grow(&module->children, &module->children_capacity, module->n_children, sizeof *module->children,
-                     "a module's children"));
+  TN_TRY(tni_nn_grow(&module->children, &module->children_capacity, module->n_children,
+                     sizeof *module->children, "a module's children"));
   tni_nn_child c = {NULL, child};
   TN_TRY(tni_nn_strdup(name, &c.name));
   tn_module_retain(child);
@@ -151,10 +153,11 @@ tn_status tn_module_forward_many(tn_module *module, tn_tensor *const *inputs, si
   tn_status status = module->def.forward(module, module->ctx, inputs, n_inputs, out_result);
   if (status != TN_OK) {
     *out_result = NULL;
-    return tn_wrap(status, "in module %s: ", module->def.name);
+    return tn_wrap(status, "in module %s", module->def.name);
   }
   if (!*out_result)
-    return tn_fail(TN_ERR_STATE, "module %s: its forward answered success without a result", module->def.name);
+    return tn_fail(TN_ERR_STATE, "module %s: its forward answered success without a result",
+                   module->def.name);
   return TN_OK;
 }
 

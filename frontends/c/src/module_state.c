@@ -15,8 +15,7 @@ typedef struct text {
 } text;
 
 static tn_status text_add(text *t, const char *s, size_t n) {
-  while (t->capacity < t->count + n + 1)
-    TN_TRY(tni_nn_grow(&t->at, &t->capacity, t->capacity, 1, "a name"));
+  while (t->capacity < t->count + n + 1) TN_TRY(tni_nn_grow(&t->at, &t->capacity, t->capacity, 1, "a name"));
   memcpy(t->at + t->count, s, n);
   t->count += n;
   t->at[t->count] = 0;
@@ -134,7 +133,7 @@ tn_status tn_module_state_dict(tn_module *module, tn_state_dict **out_dict) {
 typedef struct loading {
   const tn_state_dict *dict;
   bool strict;
-  text wrong;    /* "missing: a, b; wrong shape: ..." */
+  text wrong; /* "missing: a, b; wrong shape: ..." */
   tn_state_dict *seen;
 } loading;
 
@@ -167,7 +166,8 @@ static tn_status check_all(loading *l, tn_module *module) {
     if (!tn_state_dict_get(l->seen, name)) TN_TRY(complain(l, "unexpected '%s'", name));
   }
   if (l->wrong.count)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: the state dict does not fit: %s", module->def.name, l->wrong.at);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: the state dict does not fit: %s", module->def.name,
+                   l->wrong.at);
   return TN_OK;
 }
 
@@ -176,7 +176,7 @@ static tn_status copy_in(void *ctx, const char *name, tn_tensor *tensor, bool is
   tn_tensor *source = tn_state_dict_get(l->dict, name);
   if (!source) return TN_OK;
   tn_status status = tn_copy_(tensor, source, false);
-  return status == TN_OK ? TN_OK : tn_wrap(status, "loading '%s': ", name);
+  return status == TN_OK ? TN_OK : tn_wrap(status, "loading '%s'", name);
 }
 
 tn_status tn_module_load_state_dict(tn_module *module, const tn_state_dict *dict, bool strict) {
@@ -210,7 +210,8 @@ static size_t position(const list *l, const tn_tensor *t) {
 static tn_status convert(void *ctx, const char *name, tni_nn_entry *e) {
   move *m = ctx;
   if (position(&m->from, e->tensor) < m->from.count) return TN_OK; /* tied */
-  TN_TRY(tni_nn_grow(&m->from.items, &m->from.capacity, m->from.count, sizeof(tn_tensor *), "a module's move"));
+  TN_TRY(
+      tni_nn_grow(&m->from.items, &m->from.capacity, m->from.count, sizeof(tn_tensor *), "a module's move"));
   TN_TRY(tni_nn_grow(&m->to.items, &m->to.capacity, m->to.count, sizeof(tn_tensor *), "a module's move"));
   bool floating = tni_nn_is_floating(e->tensor);
   tn_dtype dtype = floating && m->dtype != TN_DTYPE_NONE ? m->dtype : tn_tensor_dtype(e->tensor);
@@ -220,7 +221,7 @@ static tn_status convert(void *ctx, const char *name, tni_nn_entry *e) {
     status = tn_set_requires_grad(fresh, true);
   if (status != TN_OK) {
     tn_tensor_release(fresh);
-    return tn_wrap(status, "moving '%s': ", name);
+    return tn_wrap(status, "moving '%s'", name);
   }
   m->from.items[m->from.count++] = e->tensor;
   m->to.items[m->to.count++] = fresh;
@@ -242,7 +243,8 @@ static void install(tn_module *module, const move *m) {
 
 tn_status tn_module_to(tn_module *module, tn_device device, tn_dtype dtype) {
   if (dtype != TN_DTYPE_NONE && !(TN_DTYPE_BIT(dtype) & TN_DTYPES_FLOAT))
-    return tn_fail(TN_ERR_DTYPE, "tn_module_to: a floating dtype was expected, %s came", tn_dtype_name(dtype));
+    return tn_fail(TN_ERR_DTYPE, "tn_module_to: a floating dtype was expected, %s came",
+                   tn_dtype_name(dtype));
   move m = {.device = device, .dtype = dtype};
   bool grad = tn_grad_mode_set(false);
   tn_status status = tni_nn_walk(module, convert, &m);

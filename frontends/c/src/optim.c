@@ -9,8 +9,8 @@ tn_status tni_nn_options_check(const tni_nn_kind *kind, const tni_nn_options *op
   for (const tni_nn_field *f = kind->fields; f->name; f++) {
     double value = tni_nn_field_get(f, options);
     if (!(value >= f->low && (value < f->high || f->is_bool)))
-      return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: %s must be in [%g, %g), not %g", kind->name, f->name, f->low,
-                     f->high, value);
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: %s must be in [%g, %g), not %g", kind->name, f->name,
+                     f->low, f->high, value);
   }
   return kind->check ? kind->check(options) : TN_OK;
 }
@@ -32,7 +32,8 @@ void tn_optimizer_release(tn_optimizer *optimizer) {
 /* ------------------------------------------------------------------ groups */
 
 static tn_status check_parameters(const tn_optimizer *o, tn_tensor *const *parameters, size_t n) {
-  if (n == 0) return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: a group needs at least one parameter", o->kind->name);
+  if (n == 0)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: a group needs at least one parameter", o->kind->name);
   TN_TRY(tni_nn_not_null(parameters, "the parameter list"));
   for (size_t i = 0; i < n; i++) {
     tn_tensor *t = parameters[i];
@@ -45,10 +46,12 @@ static tn_status check_parameters(const tn_optimizer *o, tn_tensor *const *param
                      o->kind->name, i, tn_grad_fn_name(t, NULL));
     for (size_t k = 0; k < i; k++)
       if (parameters[k] == t)
-        return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: parameters %zu and %zu are the same", o->kind->name, k, i);
+        return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: parameters %zu and %zu are the same", o->kind->name, k,
+                       i);
     for (size_t k = 0; k < o->n_params; k++)
       if (o->params[k].tensor == t)
-        return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: parameter %zu is in another group already", o->kind->name, i);
+        return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: parameter %zu is in another group already",
+                       o->kind->name, i);
   }
   return TN_OK;
 }
@@ -72,13 +75,15 @@ static tn_status widen_params(tn_optimizer *o, size_t n) {
   return TN_OK;
 }
 
-static tn_status add_group(tn_optimizer *o, tn_tensor *const *parameters, size_t n, const tni_nn_options *options) {
+static tn_status add_group(tn_optimizer *o, tn_tensor *const *parameters, size_t n,
+                           const tni_nn_options *options) {
   TN_TRY(tni_nn_options_check(o->kind, options));
   TN_TRY(check_parameters(o, parameters, n));
   TN_TRY(tni_nn_grow(&o->groups, &o->groups_capacity, o->n_groups, sizeof *o->groups, "parameter groups"));
   TN_TRY(widen_params(o, o->n_params + n));
   TN_TRY(widen_lists(o, o->n_params + n));
-  o->groups[o->n_groups++] = (tni_nn_group){*options, tni_nn_field_get(o->kind->fields, options), o->n_params, n};
+  o->groups[o->n_groups++] =
+      (tni_nn_group){*options, tni_nn_field_get(o->kind->fields, options), o->n_params, n};
   for (size_t i = 0; i < n; i++)
     o->params[o->n_params++] = (tni_nn_param){.tensor = tn_tensor_retain(parameters[i])};
   return TN_OK;
@@ -170,7 +175,8 @@ tn_status tn_schedule_apply(const tn_schedule *schedule, tn_optimizer *optimizer
   TN_TRY(tni_nn_not_null(schedule, "the schedule"));
   TN_TRY(tni_nn_not_null(optimizer, "the optimiser"));
   for (size_t g = 0; g < optimizer->n_groups; g++)
-    TN_TRY(tn_optimizer_set_lr(optimizer, g, tn_schedule_lr(schedule, optimizer->groups[g].initial_lr, step)));
+    TN_TRY(
+        tn_optimizer_set_lr(optimizer, g, tn_schedule_lr(schedule, optimizer->groups[g].initial_lr, step)));
   return TN_OK;
 }
 
@@ -189,5 +195,5 @@ tn_status tn_optimizer_step(tn_optimizer *optimizer) {
   for (size_t g = 0; g < optimizer->n_groups && status == TN_OK; g++)
     status = optimizer->kind->step(optimizer, &optimizer->groups[g]);
   tn_grad_mode_set(grad);
-  return status == TN_OK ? TN_OK : tn_wrap(status, "in a step of %s: ", optimizer->kind->name);
+  return status == TN_OK ? TN_OK : tn_wrap(status, "in a step of %s", optimizer->kind->name);
 }

@@ -35,8 +35,8 @@ typedef struct tni_nn_group {
 /* One option as state dicts and checks see it. */
 typedef struct tni_nn_field {
   const char *name;
-  size_t offset;   /* in tni_nn_options */
-  bool is_bool;    /* else a double */
+  size_t offset;    /* in tni_nn_options */
+  bool is_bool;     /* else a double */
   double low, high; /* allowed: low <= value, value < high (or infinite high) */
 } tni_nn_field;
 

@@ -51,7 +51,8 @@ static tn_status sgd_check(const tni_nn_options *options) {
   const tn_sgd_options *s = &options->sgd;
   if (s->nesterov && (s->momentum <= 0.0 || s->dampening != 0.0))
     return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                   "SGD: nesterov needs momentum > 0 and dampening 0; they are %g and %g", s->momentum, s->dampening);
+                   "SGD: nesterov needs momentum > 0 and dampening 0; they are %g and %g", s->momentum,
+                   s->dampening);
   return TN_OK;
 }
 
@@ -66,8 +67,9 @@ static tn_status adam_gather(tn_optimizer *o, tni_nn_group *g, size_t *out_n) {
     if (!grad) continue;
     TN_TRY(make_slots(p, g->options.adam.amsgrad ? 7 : 3));
     if (!p->step_tensor)
-      TN_TRY(tn_zeros(NULL, 0, TN_OPTIONS(.dtype = TN_FLOAT32, .has_device = true,
-                                          .device = tn_tensor_device(p->tensor)), &p->step_tensor));
+      TN_TRY(tn_zeros(
+          NULL, 0, TN_OPTIONS(.dtype = TN_FLOAT32, .has_device = true, .device = tn_tensor_device(p->tensor)),
+          &p->step_tensor));
     l[PARAMS][n] = p->tensor;
     l[GRADS][n] = grad;
     l[STEPS][n] = p->step_tensor;
@@ -95,8 +97,8 @@ static tn_status adam_step(tn_optimizer *o, tni_nn_group *g) {
   TN_TRY(adam_count(o, g));
   size_t n_max = a->amsgrad ? n : 0;
   TN_TRY((o->kind == &tni_nn_adamw ? tn_fused_adamw_ : tn_fused_adam_)(
-      l[PARAMS], n, l[GRADS], n, l[SLOT0], n, l[SLOT0 + 1], n, l[SLOT0 + 2], n_max, l[STEPS], n, a->lr, a->beta1,
-      a->beta2, a->weight_decay, a->eps, a->amsgrad, a->maximize, NULL, NULL));
+      l[PARAMS], n, l[GRADS], n, l[SLOT0], n, l[SLOT0 + 1], n, l[SLOT0 + 2], n_max, l[STEPS], n, a->lr,
+      a->beta1, a->beta2, a->weight_decay, a->eps, a->amsgrad, a->maximize, NULL, NULL));
   for (size_t i = g->first; i < g->first + g->count; i++)
     if (tn_grad(o->params[i].tensor)) o->params[i].step++;
   return TN_OK;
@@ -104,8 +106,10 @@ static tn_status adam_step(tn_optimizer *o, tni_nn_group *g) {
 
 /* ------------------------------------------------------------------ tables */
 
-#define FIELD(kind, field, low, high) {#field, offsetof(kind, field), false, low, high}
-#define FLAG(kind, field) {#field, offsetof(kind, field), true, 0, 1}
+#define FIELD(kind, field, low, high) \
+  { #field, offsetof(kind, field), false, low, high }
+#define FLAG(kind, field) \
+  { #field, offsetof(kind, field), true, 0, 1 }
 
 static const tni_nn_field sgd_fields[] = {FIELD(tn_sgd_options, lr, 0, INFINITY),
                                           FIELD(tn_sgd_options, momentum, 0, INFINITY),

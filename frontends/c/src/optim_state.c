@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * State dicts of optimisers. Loading makes every new tensor and checks every number first; what follows cannot
- * fail, so an optimiser is never half loaded.
+ * State dicts of optimisers. Loading makes every new tensor and checks every number first; what follows
+ * cannot fail, so an optimiser is never half loaded.
  */
 #include "frontends/c/src/optim_int.h"
 
@@ -11,7 +11,7 @@ static tn_status get_number(const tn_state_dict *dict, const char *name, double 
   tn_tensor *t = tn_state_dict_get(dict, name);
   if (!t) return tn_fail(TN_ERR_INVALID_ARGUMENT, "the optimiser's state dict lacks '%s'", name);
   tn_status status = tn_tensor_item_double(t, out_value);
-  return status == TN_OK ? TN_OK : tn_wrap(status, "'%s' of the optimiser's state dict: ", name);
+  return status == TN_OK ? TN_OK : tn_wrap(status, "'%s' of the optimiser's state dict", name);
 }
 
 /* ------------------------------------------------------------------ out */
@@ -65,7 +65,8 @@ tn_status tn_optimizer_state_dict(tn_optimizer *optimizer, tn_state_dict **out_d
 
 /* ------------------------------------------------------------------ in */
 
-static tn_status read_group(const tn_optimizer *o, size_t g, const tn_state_dict *dict, tni_nn_group *out_group) {
+static tn_status read_group(const tn_optimizer *o, size_t g, const tn_state_dict *dict,
+                            tni_nn_group *out_group) {
   state_name name;
   double value;
   snprintf(name, sizeof name, "group.%zu.parameters", g);
@@ -100,7 +101,8 @@ static tn_status read_param(const tn_optimizer *o, size_t i, const tn_state_dict
     if (!tni_nn_same_shape(source, o->params[i].tensor)) {
       char want[160], got[160];
       return tn_fail(TN_ERR_INVALID_ARGUMENT, "'%s' must have shape %s, not %s", name,
-                     tni_nn_shape(o->params[i].tensor, want, sizeof want), tni_nn_shape(source, got, sizeof got));
+                     tni_nn_shape(o->params[i].tensor, want, sizeof want),
+                     tni_nn_shape(source, got, sizeof got));
     }
     TN_TRY(tn_zeros_like(o->params[i].tensor, NULL, TN_MEMORY_FORMAT_NONE, &fresh->slots[s]));
     TN_TRY(tn_copy_(fresh->slots[s], source, false));
@@ -138,7 +140,8 @@ tn_status tn_optimizer_load_state_dict(tn_optimizer *optimizer, const tn_state_d
   tni_nn_param *fresh = NULL;
   bool grad = tn_grad_mode_set(false);
   tn_status status = tni_nn_alloc(optimizer->n_groups, sizeof *groups, "an optimiser's state", &groups);
-  if (status == TN_OK) status = tni_nn_alloc(optimizer->n_params, sizeof *fresh, "an optimiser's state", &fresh);
+  if (status == TN_OK)
+    status = tni_nn_alloc(optimizer->n_params, sizeof *fresh, "an optimiser's state", &fresh);
   if (status == TN_OK) status = read_all(optimizer, dict, groups, fresh);
   if (status == TN_OK) swap_in(optimizer, groups, fresh);
   tn_grad_mode_set(grad);
@@ -146,5 +149,5 @@ tn_status tn_optimizer_load_state_dict(tn_optimizer *optimizer, const tn_state_d
     for (int s = 0; s < TNI_NN_SLOTS; s++) tn_tensor_release(fresh[i].slots[s]);
   free(fresh);
   free(groups);
-  return status == TN_OK ? TN_OK : tn_wrap(status, "%s: ", optimizer->kind->name);
+  return status == TN_OK ? TN_OK : tn_wrap(status, "%s", optimizer->kind->name);
 }

@@ -14,7 +14,8 @@ struct tn_schedule {
   void (*free_ctx)(void *ctx);
 };
 
-tn_status tn_schedule_new(tn_schedule_fn fn, void *ctx, void (*free_ctx)(void *), tn_schedule **out_schedule) {
+tn_status tn_schedule_new(tn_schedule_fn fn, void *ctx, void (*free_ctx)(void *),
+                          tn_schedule **out_schedule) {
   *out_schedule = NULL;
   tn_schedule *s = NULL;
   tn_status status = tni_nn_not_null((const void *)(uintptr_t)fn, "tn_schedule_new: the function");
@@ -73,7 +74,8 @@ static tn_status make(tn_schedule_fn fn, shape value, const char *name, tn_sched
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s schedule: at least one step was expected, not %lld", name,
                    (long long)value.steps);
   if (!(value.a >= 0.0 && value.b >= 0.0))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s schedule: a factor or rate is negative or not a number", name);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s schedule: a factor or rate is negative or not a number",
+                   name);
   shape *s = NULL;
   TN_TRY(tni_nn_alloc(1, sizeof *s, "a schedule", &s));
   *s = value;
@@ -140,6 +142,7 @@ tn_status tn_schedule_chain_new(tn_schedule *first, tn_schedule *second, tn_sche
   return compose(chain_lr, (pair){first, second, 0}, out_schedule);
 }
 
-tn_status tn_schedule_then_new(tn_schedule *first, int64_t at, tn_schedule *second, tn_schedule **out_schedule) {
+tn_status tn_schedule_then_new(tn_schedule *first, int64_t at, tn_schedule *second,
+                               tn_schedule **out_schedule) {
   return compose(then_lr, (pair){first, second, at}, out_schedule);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of an epoch: Fisher-Yates over Philox4x32-10 (Salmon et al., SC 2011), keyed by the seed, with the
- * epoch in the counter. A generator of its own, so that shuffling draws nothing from a device's stream and the
- * order is the same whatever else a program draws.
+ * The order of an epoch: Fisher-Yates over Philox4x32-10 (Salmon et al., SC 2011), keyed by the seed, with
+ * the epoch in the counter. A generator of its own, so that shuffling draws nothing from a device's stream
+ * and the order is the same whatever else a program draws.
  */
 #include <tenon/data.h>
 
@@ -21,7 +21,8 @@ static void philox(const uint32_t key[2], uint64_t lo, uint64_t hi, uint32_t out
   uint32_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; round++) {
     uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-    uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k1, (uint32_t)a};
+    uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k1,
+                        (uint32_t)a};
     memcpy(c, next, sizeof c);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;

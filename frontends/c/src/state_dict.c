@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ordered list of names and tensors that modules and optimisers are restored from. Lookup is linear: dicts
- * have tens to hundreds of entries and are read once. Writing one to a file is not here.
+ * The ordered list of names and tensors that modules and optimisers are restored from. Lookup is linear:
+ * dicts have tens to hundreds of entries and are read once. Writing one to a file is not here.
  */
 #include <tenon/nn.h>
 

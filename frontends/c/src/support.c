@@ -7,7 +7,8 @@
 tn_status tni_nn_alloc(size_t count, size_t size_bytes, const char *what, void *out) {
   void *p = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
   memcpy(out, &p, sizeof p);
-  if (!p) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu x %zu bytes for %s", count, size_bytes, what);
+  if (!p)
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu x %zu bytes for %s", count, size_bytes, what);
   return TN_OK;
 }
 
@@ -17,7 +18,8 @@ tn_status tni_nn_grow(void *items, size_t *capacity, size_t count, size_t size_b
   void *old;
   memcpy(&old, items, sizeof old);
   void *p = wanted <= SIZE_MAX / size_bytes ? realloc(old, wanted * size_bytes) : NULL;
-  if (!p) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu x %zu bytes for %s", wanted, size_bytes, what);
+  if (!p)
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu x %zu bytes for %s", wanted, size_bytes, what);
   memcpy(items, &p, sizeof p);
   *capacity = wanted;
   return TN_OK;

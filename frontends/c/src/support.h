@@ -10,13 +10,14 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#define TN_TRY(expr)                                                                               \
-  do {                                                                                             \
-    tn_status tn_try_status_ = (expr);                                                             \
-    if (__builtin_expect(tn_try_status_ != TN_OK, 0)) return tn_try_status_;                       \
+#define TN_TRY(expr)                                                         \
+  do {                                                                       \
+    tn_status tn_try_status_ = (expr);                                       \
+    if (__builtin_expect(tn_try_status_ != TN_OK, 0)) return tn_try_status_; \
   } while (0)
 
-/* Zeroed memory for count entries, stored at *out (a pointer to a pointer). TN_ERR_OUT_OF_MEMORY says for what. */
+/* Zeroed memory for count entries, stored at *out (a pointer to a pointer). TN_ERR_OUT_OF_MEMORY says for
+ * what. */
 tn_status tni_nn_alloc(size_t count, size_t size_bytes, const char *what, void *out);
 /* Makes room for one more entry of size_bytes in *items (a pointer to a pointer). */
 tn_status tni_nn_grow(void *items, size_t *capacity, size_t count, size_t size_bytes, const char *what);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Broadcasting: shapes are compared from the last dim; equal sizes agree, 1 stretches, a missing dim counts as
- * 1. The shape collected so far is kept in place and shifted when an operand of higher rank arrives, so that
- * n operands need no second array.
+ * Broadcasting: shapes are compared from the last dim; equal sizes agree, 1 stretches, a missing dim counts
+ * as 1. The shape collected so far is kept in place and shifted when an operand of higher rank arrives, so
+ * that n operands need no second array.
  */
 #include <tenon/kit/shape.h>
 
 #include <string.h>
 
-static tn_status refuse(uint32_t ndim, const tn_dim *sizes, uint32_t ndim_b, const tn_dim *b, uint32_t from_end) {
+static tn_status refuse(uint32_t ndim, const tn_dim *sizes, uint32_t ndim_b, const tn_dim *b,
+                        uint32_t from_end) {
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
                  "shapes %s and %s do not broadcast: sizes %lld and %lld at dim -%u differ and neither is 1",
                  tn_shape_format(ndim, sizes, TN_SHAPE_TEXT), tn_shape_format(ndim_b, b, TN_SHAPE_TEXT),
@@ -65,7 +66,8 @@ tn_status tn_shape_check_expand(uint32_t ndim_from, const tn_dim *from, uint32_t
   }
   if (fits) return TN_OK;
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "shape %s cannot be expanded to %s",
-                 tn_shape_format(ndim_from, from, TN_SHAPE_TEXT), tn_shape_format(ndim_to, to, TN_SHAPE_TEXT));
+                 tn_shape_format(ndim_from, from, TN_SHAPE_TEXT),
+                 tn_shape_format(ndim_to, to, TN_SHAPE_TEXT));
 }
 
 void tn_shape_expand_strides(uint32_t ndim_from, const tn_dim *sizes, const tn_dim *strides, uint32_t ndim_to,

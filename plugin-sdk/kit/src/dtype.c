@@ -5,7 +5,8 @@
  */
 #include <tenon/kit/dtype.h>
 
-#define UNKNOWN {"?", 0, TN_CATEGORY_NONE}
+#define UNKNOWN \
+  { "?", 0, TN_CATEGORY_NONE }
 
 const tn_kit_dtype_row tn_kit_dtypes[TN_DTYPE_LIMIT] = {
     [TN_DTYPE_NONE] = UNKNOWN,
@@ -37,11 +38,11 @@ static const struct {
   const char *name;
   tn_dtype dtype;
 } other_names[] = {
-    {"b8", TN_BOOL},     {"u8", TN_UINT8},      {"byte", TN_UINT8},   {"i8", TN_INT8},
-    {"char", TN_INT8},   {"i16", TN_INT16},     {"short", TN_INT16},  {"i32", TN_INT32},
-    {"int", TN_INT32},   {"i64", TN_INT64},     {"long", TN_INT64},   {"f16", TN_FLOAT16},
-    {"half", TN_FLOAT16}, {"bf16", TN_BFLOAT16}, {"f32", TN_FLOAT32}, {"float", TN_FLOAT32},
-    {"f64", TN_FLOAT64}, {"double", TN_FLOAT64},
+    {"b8", TN_BOOL},      {"u8", TN_UINT8},       {"byte", TN_UINT8},  {"i8", TN_INT8},
+    {"char", TN_INT8},    {"i16", TN_INT16},      {"short", TN_INT16}, {"i32", TN_INT32},
+    {"int", TN_INT32},    {"i64", TN_INT64},      {"long", TN_INT64},  {"f16", TN_FLOAT16},
+    {"half", TN_FLOAT16}, {"bf16", TN_BFLOAT16},  {"f32", TN_FLOAT32}, {"float", TN_FLOAT32},
+    {"f64", TN_FLOAT64},  {"double", TN_FLOAT64},
 };
 
 tn_dtype tn_kit_dtype_find(const char *name) {

@@ -46,7 +46,8 @@ static void advance(cursor *c, const tn_iter *it, uint32_t d, int64_t count) {
   }
 }
 
-static void call_loop(const loop *l, const tn_iter *it, const cursor *c, int64_t n, int64_t rows, int64_t at) {
+static void call_loop(const loop *l, const tn_iter *it, const cursor *c, int64_t n, int64_t rows,
+                      int64_t at) {
   static const int64_t still[TN_ITER_MAX_OPERANDS];
   const int64_t *inner = it->strides[0], *outer = it->ndim > 1 ? it->strides[1] : still;
   char *data[TN_ITER_MAX_OPERANDS];
@@ -57,8 +58,10 @@ static void call_loop(const loop *l, const tn_iter *it, const cursor *c, int64_t
   }
   for (int64_t r = 0; r < rows; r++) {
     for (uint32_t k = 0; k < it->n_operands; k++) data[k] = c->data[k] + r * outer[k];
-    if (l->row) l->row(l->ctx, data, inner, n);
-    else l->indexed(l->ctx, data, inner, n, at + r * n);
+    if (l->row)
+      l->row(l->ctx, data, inner, n);
+    else
+      l->indexed(l->ctx, data, inner, n, at + r * n);
   }
 }
 
@@ -82,12 +85,14 @@ static void walk(const tn_iter *it, char *const *base, int64_t begin, int64_t en
   }
 }
 
-void tn_iter_walk(const tn_iter *it, char *const *base, int64_t begin, int64_t end, tn_loop_fn fn, void *ctx) {
+void tn_iter_walk(const tn_iter *it, char *const *base, int64_t begin, int64_t end, tn_loop_fn fn,
+                  void *ctx) {
   const loop l = {.row = fn, .ctx = ctx};
   walk(it, base, begin, end, &l);
 }
 
-void tn_iter_walk2(const tn_iter *it, char *const *base, int64_t begin, int64_t end, tn_loop2_fn fn, void *ctx) {
+void tn_iter_walk2(const tn_iter *it, char *const *base, int64_t begin, int64_t end, tn_loop2_fn fn,
+                   void *ctx) {
   const loop l = {.block = fn, .ctx = ctx};
   walk(it, base, begin, end, &l);
 }

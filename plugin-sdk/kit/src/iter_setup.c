@@ -3,9 +3,9 @@
  * The iterator's set-up: views to byte strides over one shape, then fewer and better dims.
  *
  * Note [Which dim is innermost]
- * Dims are sorted by an insertion sort in which the first operand that has an opinion decides, outputs first; a
- * stride of 0 has none. Dims that walk backwards for every operand that moves are turned round first. Neighbours
- * are merged where every operand steps from one to the next without a jump.
+ * Dims are sorted by an insertion sort in which the first operand that has an opinion decides, outputs
+ * first; a stride of 0 has none. Dims that walk backwards for every operand that moves are turned round
+ * first. Neighbours are merged where every operand steps from one to the next without a jump.
  */
 #include "iter_int.h"
 
@@ -126,18 +126,19 @@ static tn_status check_operands(tn_iter *it, uint32_t ndim, const tn_dim *sizes,
     TN_TRY(tn_shape_check_expand(operands[k]->ndim, operands[k]->sizes, ndim, sizes));
     if (numel > 0 && !operands[k]->data) {
       return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
-                     "operand %u has no address that host code can read, an iteration over it was asked for", k);
+                     "operand %u has no address that host code can read, an iteration over it was asked for",
+                     k);
     }
     it->data[k] = (char *)operands[k]->data;
   }
   return TN_OK;
 }
 
-tn_status tn_iter_init(tn_iter *it, uint32_t ndim, const tn_dim *sizes, uint32_t n_outputs, uint32_t n_operands,
-                       const tn_view *const *operands, uint32_t flags) {
+tn_status tn_iter_init(tn_iter *it, uint32_t ndim, const tn_dim *sizes, uint32_t n_outputs,
+                       uint32_t n_operands, const tn_view *const *operands, uint32_t flags) {
   if (n_operands == 0 || n_operands > TN_ITER_MAX_OPERANDS) {
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "an iteration takes 1 to %d operands, found %u", TN_ITER_MAX_OPERANDS,
-                   n_operands);
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "an iteration takes 1 to %d operands, found %u",
+                   TN_ITER_MAX_OPERANDS, n_operands);
   }
   tn_dim numel = 0;
   TN_TRY(tn_shape_numel(ndim, sizes, &numel));

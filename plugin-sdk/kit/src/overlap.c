@@ -4,11 +4,11 @@
  * strides); what is left is a linear equation in bounded integers, searched exactly within a budget.
  *
  * Note [Overlap as an equation]
- * Two views share a byte if sum(x[k] * step[k]) = target has a solution with 0 <= x[k] <= last[k], where the
- * terms are the dims of both (those of the second negated) and, if the elements are not aligned to each other, the
- * bytes inside an element. A view overlaps itself if the differences of two indices have a solution other than
- * zero. Sorted by step, most such equations are decided in as many steps as there are terms; adversarial ones
- * (it is a knapsack) exhaust the budget and are answered TN_OVERLAP_UNKNOWN.
+ * Two views share a byte if sum(x[k] * step[k]) = target has a solution with 0 <= x[k] <= last[k], where
+ * the terms are the dims of both (those of the second negated) and, if the elements are not aligned to each
+ * other, the bytes inside an element. A view overlaps itself if the differences of two indices have a
+ * solution other than zero. Sorted by step, most such equations are decided in as many steps as there are
+ * terms; adversarial ones (it is a knapsack) exhaust the budget and are answered TN_OVERLAP_UNKNOWN.
  */
 #include <tenon/kit/shape.h>
 
@@ -18,15 +18,16 @@ typedef struct equation {
   uint32_t n;
   bool too_large; /* a number left 64 bits */
   int64_t target;
-  int64_t step[MAX_TERMS]; /* > 0, descending once sorted */
-  int64_t last[MAX_TERMS]; /* > 0 */
+  int64_t step[MAX_TERMS];      /* > 0, descending once sorted */
+  int64_t last[MAX_TERMS];      /* > 0 */
   int64_t reach[MAX_TERMS + 1]; /* largest sum of the terms from k on */
   int64_t gcd[MAX_TERMS + 1];   /* of the steps from k on */
 } equation;
 
 static void add_to(equation *e, int64_t *sum, int64_t a, int64_t b) {
   int64_t product;
-  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(*sum, product, sum)) e->too_large = true;
+  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(*sum, product, sum))
+    e->too_large = true;
 }
 
 /* x * step with 0 <= x <= last; a negative step counts down from last. Equal steps are one term. */
@@ -160,8 +161,10 @@ void tn_view_byte_range(const tn_view *view, int64_t *out_begin, int64_t *out_en
     end = view->itemsize;
     for (uint32_t d = 0; d < view->ndim; d++) {
       int64_t span = (view->sizes[d] - 1) * view->strides[d] * view->itemsize;
-      if (span < 0) begin += span;
-      else end += span;
+      if (span < 0)
+        begin += span;
+      else
+        end += span;
     }
   }
   *out_begin = begin;

@@ -15,41 +15,42 @@ static tn_host table; /* written once, in tn_kit_attach, before the plugin's fir
 
 static tn_status lacks(const char *row, unsigned needs_minor) {
   if (!table.fail) return TN_ERR_UNSUPPORTED;
-  return table.fail(TN_ERR_UNSUPPORTED, "host %u.%u lacks row %s, needs %u.%u", table.abi_major, table.abi_minor,
-                    row, (unsigned)TN_ABI_MAJOR, needs_minor);
+  return table.fail(TN_ERR_UNSUPPORTED, "host %u.%u lacks row %s, needs %u.%u", table.abi_major,
+                    table.abi_minor, row, (unsigned)TN_ABI_MAJOR, needs_minor);
 }
 
 /* STATUS(row, minor that added it, parameters); OTHER(row, minor, type, parameters, what to do). */
-#define HOST_ROWS(STATUS, OTHER)                                                                              \
-  OTHER(fail, 0, tn_status, (tn_status code, const char *format, ...), return code)                          \
-  OTHER(wrap, 0, tn_status, (tn_status code, const char *format, ...), return code)                          \
-  OTHER(error_message, 0, const char *, (void), return "")                                                   \
-  OTHER(log, 0, void, (int32_t level, const char *format, ...), return)                                      \
-  STATUS(parallel_for, 0, (int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx))                          \
-  OTHER(num_threads, 0, int32_t, (void), return 1)                                                           \
-  STATUS(new_output, 0, (tn_call * call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view)) \
-  STATUS(scratch, 0, (tn_call * call, size_t size_bytes, tn_memory *out_memory))                             \
-  OTHER(op_name, 0, const char *, (const tn_op *op), return "?")                                             \
-  OTHER(backend_name, 0, const char *, (uint8_t backend), return "?")                                        \
-  OTHER(dtype_name, 0, const char *, (tn_dtype dtype), return "?")                                           \
-  STATUS(find_op, 0, (const char *name, const tn_op **out_op))                                               \
-  STATUS(call, 0, (const tn_op *op, const tn_value *args, tn_value *out))                                    \
-  STATUS(redispatch, 0, (tn_call * call, const tn_value *args, tn_value *out))                               \
-  OTHER(tensor_retain, 0, void, (tn_tensor * tensor), return)                                                \
-  OTHER(tensor_release, 0, void, (tn_tensor * tensor), return)                                               \
-  STATUS(register_kernel, 0, (tn_registration * reg, const tn_kernel_def *def))                              \
-  STATUS(register_backend, 0, (tn_registration * reg, const struct tn_backend_def *def))                     \
-  STATUS(register_layer, 0, (tn_registration * reg, const struct tn_layer_def *def))                         \
+#define HOST_ROWS(STATUS, OTHER)                                                               \
+  OTHER(fail, 0, tn_status, (tn_status code, const char *format, ...), return code)            \
+  OTHER(wrap, 0, tn_status, (tn_status code, const char *format, ...), return code)            \
+  OTHER(error_message, 0, const char *, (void), return "")                                     \
+  OTHER(log, 0, void, (int32_t level, const char *format, ...), return )                       \
+  STATUS(parallel_for, 0, (int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx))            \
+  OTHER(num_threads, 0, int32_t, (void), return 1)                                             \
+  STATUS(new_output, 0,                                                                        \
+         (tn_call * call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view)) \
+  STATUS(scratch, 0, (tn_call * call, size_t size_bytes, tn_memory * out_memory))              \
+  OTHER(op_name, 0, const char *, (const tn_op *op), return "?")                               \
+  OTHER(backend_name, 0, const char *, (uint8_t backend), return "?")                          \
+  OTHER(dtype_name, 0, const char *, (tn_dtype dtype), return "?")                             \
+  STATUS(find_op, 0, (const char *name, const tn_op **out_op))                                 \
+  STATUS(call, 0, (const tn_op *op, const tn_value *args, tn_value *out))                      \
+  STATUS(redispatch, 0, (tn_call * call, const tn_value *args, tn_value *out))                 \
+  OTHER(tensor_retain, 0, void, (tn_tensor * tensor), return )                                 \
+  OTHER(tensor_release, 0, void, (tn_tensor * tensor), return )                                \
+  STATUS(register_kernel, 0, (tn_registration * reg, const tn_kernel_def *def))                \
+  STATUS(register_backend, 0, (tn_registration * reg, const struct tn_backend_def *def))       \
+  STATUS(register_layer, 0, (tn_registration * reg, const struct tn_layer_def *def))           \
   STATUS(register_operator, 0, (tn_registration * reg, const struct tn_operator_def *def))
 
-#define DEFINE_STATUS(row, minor, params)                                                          \
+#define DEFINE_STATUS(row, minor, params) \
   static tn_status missing_##row params { return lacks(#row, minor); }
-#define DEFINE_OTHER(row, minor, type, params, what)                                               \
+#define DEFINE_OTHER(row, minor, type, params, what) \
   static type missing_##row params { what; }
 HOST_ROWS(DEFINE_STATUS, DEFINE_OTHER)
 
 static void fill_missing_rows(void) {
-#define FILL_STATUS(row, minor, params)                                                            \
+#define FILL_STATUS(row, minor, params) \
   if (!table.row) table.row = missing_##row;
 #define FILL_OTHER(row, minor, type, params, what) FILL_STATUS(row, minor, params)
   HOST_ROWS(FILL_STATUS, FILL_OTHER)

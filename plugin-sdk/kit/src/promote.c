@@ -7,14 +7,14 @@
 
 enum { TABLED = TN_FLOAT64 + 1 };
 
-#define B TN_BOOL
-#define U8 TN_UINT8
-#define I8 TN_INT8
+#define B   TN_BOOL
+#define U8  TN_UINT8
+#define I8  TN_INT8
 #define I16 TN_INT16
 #define I32 TN_INT32
 #define I64 TN_INT64
 #define F16 TN_FLOAT16
-#define BF TN_BFLOAT16
+#define BF  TN_BFLOAT16
 #define F32 TN_FLOAT32
 #define F64 TN_FLOAT64
 static const tn_dtype common[TABLED][TABLED] = {
@@ -76,12 +76,17 @@ static void join(tn_promote_state *state, tn_dtype *slot, tn_dtype dtype) {
 void tn_promote_add_view(tn_promote_state *state, const tn_view *view, tn_dtype default_dtype) {
   tn_dtype dtype = view->dtype;
   if (view->flags & TN_VIEW_WRAPPED_NUMBER) {
-    if (tn_kit_dtype_is_complex(dtype)) dtype = tn_promote_to_complex(default_dtype);
-    else if (tn_kit_dtype_is_float(dtype)) dtype = default_dtype;
+    if (tn_kit_dtype_is_complex(dtype))
+      dtype = tn_promote_to_complex(default_dtype);
+    else if (tn_kit_dtype_is_float(dtype))
+      dtype = default_dtype;
   }
-  if (view->ndim > 0) join(state, &state->dims, dtype);
-  else if (view->flags & TN_VIEW_WRAPPED_NUMBER) join(state, &state->wrapped, dtype);
-  else join(state, &state->zero, dtype);
+  if (view->ndim > 0)
+    join(state, &state->dims, dtype);
+  else if (view->flags & TN_VIEW_WRAPPED_NUMBER)
+    join(state, &state->wrapped, dtype);
+  else
+    join(state, &state->zero, dtype);
 }
 
 void tn_promote_add_scalar(tn_promote_state *state, const tn_scalar *scalar, tn_dtype default_dtype) {
@@ -113,7 +118,8 @@ tn_status tn_promote_result(const tn_promote_state *state, tn_dtype *out_dtype) 
                    tn_kit_dtype_name(work.clash_b));
   }
   if (dtype == TN_DTYPE_NONE) {
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a tensor or a number was expected to take the dtype from, found none");
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                   "a tensor or a number was expected to take the dtype from, found none");
   }
   *out_dtype = dtype;
   return TN_OK;
@@ -125,7 +131,8 @@ tn_status tn_promote_values(const tn_value *args, size_t n, tn_dtype default_dty
     const tn_value *arg = &args[i];
     if (arg->kind == TN_VAL_TENSOR) {
       tn_promote_add_view(&state, arg->u.v, default_dtype);
-    } else if (arg->kind == TN_VAL_LIST && (arg->elem == TN_VAL_TENSOR || arg->elem == TN_VAL_OPTIONAL_TENSOR)) {
+    } else if (arg->kind == TN_VAL_LIST &&
+               (arg->elem == TN_VAL_TENSOR || arg->elem == TN_VAL_OPTIONAL_TENSOR)) {
       for (uint32_t k = 0; k < arg->count; k++) {
         if (arg->u.vs[k]) tn_promote_add_view(&state, arg->u.vs[k], default_dtype);
       }

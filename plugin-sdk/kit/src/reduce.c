@@ -14,7 +14,8 @@ static tn_status output_strides(uint32_t n_outputs, const tn_view *const *output
     const tn_view *v = outputs[k];
     uint32_t at = v->ndim == input->ndim ? d : kept;
     if (v->sizes[at] != input->sizes[d]) {
-      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a reduction's output of shape %s does not fit an input of shape %s",
+      return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                     "a reduction's output of shape %s does not fit an input of shape %s",
                      tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT),
                      tn_shape_format(input->ndim, input->sizes, TN_SHAPE_TEXT));
     }
@@ -35,14 +36,16 @@ static tn_status check_outputs(uint64_t mask, uint32_t n_outputs, const tn_view 
   tn_shape_reduce(input->ndim, input->sizes, mask, false, &n_flat, flat);
   for (uint32_t k = 0; k < n_outputs; k++) {
     const tn_view *v = outputs[k];
-    if (!tn_shape_equal(v->ndim, v->sizes, n_kept, kept) && !tn_shape_equal(v->ndim, v->sizes, n_flat, flat)) {
+    if (!tn_shape_equal(v->ndim, v->sizes, n_kept, kept) &&
+        !tn_shape_equal(v->ndim, v->sizes, n_flat, flat)) {
       return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a reduction of shape %s gives %s, the output has %s",
                      tn_shape_format(input->ndim, input->sizes, TN_SHAPE_TEXT),
                      tn_shape_format(n_flat, flat, TN_SHAPE_TEXT),
                      tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT));
     }
     if (v->numel > 0 && (!v->data || (input->numel > 0 && !input->data))) {
-      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a reduction was asked for over memory that host code cannot read");
+      return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                     "a reduction was asked for over memory that host code cannot read");
     }
   }
   return TN_OK;

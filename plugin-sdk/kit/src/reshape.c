@@ -37,7 +37,7 @@ tn_status tn_shape_infer(uint32_t ndim, const tn_dim *sizes, tn_dim numel, tn_di
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "shape %s does not fit %lld elements",
                    tn_shape_format(ndim, sizes, TN_SHAPE_TEXT), (long long)TN_DIM_INT(numel));
   }
-  if (out_sizes != sizes) memcpy(out_sizes, sizes, ndim * sizeof *sizes);
+  for (uint32_t d = 0; d < ndim; d++) out_sizes[d] = sizes[d];
   if (hole < ndim) out_sizes[hole] = TN_DIM_DIV(numel, known);
   return TN_OK;
 }
@@ -50,8 +50,8 @@ static bool cover_chunks(uint32_t ndim, const tn_dim *sizes, const tn_dim *strid
   tn_dim base = strides[ndim - 1], old_numel = TN_DIM(1), new_numel = TN_DIM(1);
   for (uint32_t d = ndim; d-- > 0;) {
     old_numel = TN_DIM_MUL(old_numel, sizes[d]);
-    bool chunk_ends = d == 0 || (TN_DIM_NE(sizes[d - 1], 1) &&
-                                 TN_DIM_NE(strides[d - 1], TN_DIM_MUL(old_numel, base)));
+    bool chunk_ends =
+        d == 0 || (TN_DIM_NE(sizes[d - 1], 1) && TN_DIM_NE(strides[d - 1], TN_DIM_MUL(old_numel, base)));
     if (!chunk_ends) continue;
     while (left > 0 && (TN_DIM_LT(new_numel, old_numel) || TN_DIM_EQ(new_sizes[left - 1], 1))) {
       left--;

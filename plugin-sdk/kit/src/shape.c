@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes, strides, dims and their words. Broadcasting is in broadcast.c, reshapes in reshape.c, memory overlap in
- * overlap.c.
+ * Sizes, strides, dims and their words. Broadcasting is in broadcast.c, reshapes in reshape.c, memory
+ * overlap in overlap.c.
  */
 #include <tenon/kit/shape.h>
 
@@ -20,7 +20,8 @@ const char *tn_shape_format(uint32_t ndim, const tn_dim *sizes, char *buffer, si
   buffer[0] = '[';
   for (uint32_t d = 0; d < ndim; d++) {
     char number[24];
-    size_t n = (size_t)snprintf(number, sizeof number, d ? ", %lld" : "%lld", (long long)TN_DIM_INT(sizes[d]));
+    size_t n =
+        (size_t)snprintf(number, sizeof number, d ? ", %lld" : "%lld", (long long)TN_DIM_INT(sizes[d]));
     if (at + n + sizeof cut > buffer_bytes) {
       memcpy(buffer + at, cut, sizeof cut);
       return buffer;
@@ -44,7 +45,8 @@ bool tn_shape_equal(uint32_t ndim_a, const tn_dim *a, uint32_t ndim_b, const tn_
 
 tn_status tn_shape_numel(uint32_t ndim, const tn_dim *sizes, tn_dim *out_numel) {
   if (ndim > TN_MAX_RANK) {
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a tensor has at most %d dims, %u were asked for", TN_MAX_RANK, ndim);
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "a tensor has at most %d dims, %u were asked for", TN_MAX_RANK,
+                   ndim);
   }
   bool empty = false;
   for (uint32_t d = 0; d < ndim; d++) {
@@ -108,7 +110,8 @@ bool tn_shape_is_dense(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides
   return true;
 }
 
-void tn_shape_dense_strides_like(uint32_t ndim, const tn_dim *sizes, const tn_dim *like, tn_dim *out_strides) {
+void tn_shape_dense_strides_like(uint32_t ndim, const tn_dim *sizes, const tn_dim *like,
+                                 tn_dim *out_strides) {
   uint8_t order[TN_MAX_RANK];
   tn_dim stride = TN_DIM(1);
   uint32_t n = order_by_stride(ndim, sizes, like, order);
@@ -131,14 +134,16 @@ tn_status tn_shape_wrap_dim(int64_t dim, uint32_t ndim, uint32_t *out_dim) {
   return TN_OK;
 }
 
-tn_status tn_shape_dim_mask(const int64_t *dims, size_t n, uint32_t ndim, bool empty_is_all, uint64_t *out_mask) {
+tn_status tn_shape_dim_mask(const int64_t *dims, size_t n, uint32_t ndim, bool empty_is_all,
+                            uint64_t *out_mask) {
   uint64_t mask = 0;
   if (n == 0 && empty_is_all && ndim > 0) mask = ~(uint64_t)0 >> (TN_MAX_RANK - ndim);
   for (size_t i = 0; i < n; i++) {
     uint32_t d = 0;
     TN_TRY(tn_shape_wrap_dim(dims[i], ndim, &d));
     if (mask >> d & 1) {
-      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "dim %lld appears twice in the list of dims", (long long)dims[i]);
+      return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "dim %lld appears twice in the list of dims",
+                     (long long)dims[i]);
     }
     mask |= (uint64_t)1 << d;
   }
@@ -151,8 +156,10 @@ void tn_shape_reduce(uint32_t ndim, const tn_dim *sizes, uint64_t mask, bool kee
   uint32_t n = 0;
   for (uint32_t d = 0; d < ndim; d++) {
     bool reduced = mask >> d & 1;
-    if (!reduced) out_sizes[n++] = sizes[d];
-    else if (keepdim) out_sizes[n++] = TN_DIM(1);
+    if (!reduced)
+      out_sizes[n++] = sizes[d];
+    else if (keepdim)
+      out_sizes[n++] = TN_DIM(1);
   }
   *out_ndim = n;
 }

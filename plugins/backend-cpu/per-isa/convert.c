@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contiguous casts between every pair of dtypes, as C casts them with what C leaves open filled in: a float
- * outside an integer's range, or NaN, gives the value that the processor's int64 conversion gives, cut to size, so
- * that bodies and tails of a vector loop agree. To bool: not zero (NaN is true).
+ * Contiguous casts between every pair of dtypes, as C casts them with what C leaves open filled in: a
+ * float outside an integer's range, or NaN, gives the value that the processor's int64 conversion gives,
+ * cut to size, so that bodies and tails of a vector loop agree. To bool: not zero (NaN is true).
  *
  * float16 uses F16C where the set has it; the kit's conversion gives the same bits.
  */
@@ -12,61 +12,58 @@
 #include "plugins/backend-cpu/per-isa/per_isa.h"
 
 /* Not UB where the value does not fit: checked first, as ((int64)x) cut to the target. */
-static inline int64_t float_to_int(double x) {
-  return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
-}
-
+static inline int64_t float_to_int(double x) { return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN; }
 
 /* One loop: V is what the source element is read as, E the value stored. */
-#define CAST(dst_name, D, src_name, S, READ, STORE)                                                \
-  static void cast_##dst_name##_##src_name(void *dst, const void *src, int64_t n) {                \
-    D *d = dst;                                                                                    \
-    const S *s = src;                                                                              \
-    CPU_INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                              \
-      const __typeof__(READ(s[i])) x = READ(s[i]);                                                 \
-      d[i] = STORE(x);                                                                             \
-    }                                                                                              \
+#define CAST(dst_name, D, src_name, S, READ, STORE)                                 \
+  static void cast_##dst_name##_##src_name(void *dst, const void *src, int64_t n) { \
+    D *d = dst;                                                                     \
+    const S *s = src;                                                               \
+    CPU_INDEPENDENT for (int64_t i = 0; i < n; ++i) {                               \
+      const __typeof__(READ(s[i])) x = READ(s[i]);                                  \
+      d[i] = STORE(x);                                                              \
+    }                                                                               \
   }
 
-#define READ_PLAIN(x) (x)
-#define READ_BOOL(x) ((uint8_t)((x) != 0))
-#define READ_F16(x) tn_float16_to_float(x)
-#define READ_BF16(x) tn_bfloat16_to_float(x)
-#define STORE_BOOL(x) ((uint8_t)((x) != 0))
-#define STORE_F32(x) ((float)(x))
-#define STORE_F64(x) ((double)(x))
-#define STORE_F16(x) tn_float16_from_float((float)(x))
-#define STORE_BF16(x) tn_bfloat16_from_float((float)(x))
-#define STORE_U8(x) ((uint8_t)(x))
-#define STORE_I8(x) ((int8_t)(x))
-#define STORE_I16(x) ((int16_t)(x))
-#define STORE_I32(x) ((int32_t)(x))
-#define STORE_I64(x) ((int64_t)(x))
-#define STORE_U8_F(x) ((uint8_t)float_to_int(x))
-#define STORE_I8_F(x) ((int8_t)float_to_int(x))
+#define READ_PLAIN(x)  (x)
+#define READ_BOOL(x)   ((uint8_t)((x) != 0))
+#define READ_F16(x)    tn_float16_to_float(x)
+#define READ_BF16(x)   tn_bfloat16_to_float(x)
+#define STORE_BOOL(x)  ((uint8_t)((x) != 0))
+#define STORE_F32(x)   ((float)(x))
+#define STORE_F64(x)   ((double)(x))
+#define STORE_F16(x)   tn_float16_from_float((float)(x))
+#define STORE_BF16(x)  tn_bfloat16_from_float((float)(x))
+#define STORE_U8(x)    ((uint8_t)(x))
+#define STORE_I8(x)    ((int8_t)(x))
+#define STORE_I16(x)   ((int16_t)(x))
+#define STORE_I32(x)   ((int32_t)(x))
+#define STORE_I64(x)   ((int64_t)(x))
+#define STORE_U8_F(x)  ((uint8_t)float_to_int(x))
+#define STORE_I8_F(x)  ((int8_t)float_to_int(x))
 #define STORE_I16_F(x) ((int16_t)float_to_int(x))
 #define STORE_I32_F(x) ((int32_t)float_to_int(x))
 #define STORE_I64_F(x) float_to_int(x)
 
-#define FROM_INT(src_name, S, READ)                                                                \
-  CAST(b8, uint8_t, src_name, S, READ, STORE_BOOL)                                               \
-  CAST(u8, uint8_t, src_name, S, READ, STORE_U8)                                                   \
-  CAST(i8, int8_t, src_name, S, READ, STORE_I8)                                                    \
-  CAST(i16, int16_t, src_name, S, READ, STORE_I16)                                                 \
-  CAST(i32, int32_t, src_name, S, READ, STORE_I32)                                                 \
-  CAST(i64, int64_t, src_name, S, READ, STORE_I64)                                                 \
-  CAST(f16, tn_float16, src_name, S, READ, STORE_F16)                                              \
-  CAST(bf16, tn_bfloat16, src_name, S, READ, STORE_BF16)                                           \
-  CAST(f32, float, src_name, S, READ, STORE_F32)                                                   \
+#define FROM_INT(src_name, S, READ)                      \
+  CAST(b8, uint8_t, src_name, S, READ, STORE_BOOL)       \
+  CAST(u8, uint8_t, src_name, S, READ, STORE_U8)         \
+  CAST(i8, int8_t, src_name, S, READ, STORE_I8)          \
+  CAST(i16, int16_t, src_name, S, READ, STORE_I16)       \
+  CAST(i32, int32_t, src_name, S, READ, STORE_I32)       \
+  CAST(i64, int64_t, src_name, S, READ, STORE_I64)       \
+  CAST(f16, tn_float16, src_name, S, READ, STORE_F16)    \
+  CAST(bf16, tn_bfloat16, src_name, S, READ, STORE_BF16) \
+  CAST(f32, float, src_name, S, READ, STORE_F32)         \
   CAST(f64, double, src_name, S, READ, STORE_F64)
-#define FROM_FLOAT(src_name, S, READ)                                                              \
-  CAST(b8, uint8_t, src_name, S, READ, STORE_BOOL)                                               \
-  CAST(u8, uint8_t, src_name, S, READ, STORE_U8_F)                                                 \
-  CAST(i8, int8_t, src_name, S, READ, STORE_I8_F)                                                  \
-  CAST(i16, int16_t, src_name, S, READ, STORE_I16_F)                                               \
-  CAST(i32, int32_t, src_name, S, READ, STORE_I32_F)                                               \
-  CAST(i64, int64_t, src_name, S, READ, STORE_I64_F)                                               \
-  CAST(bf16, tn_bfloat16, src_name, S, READ, STORE_BF16)                                           \
+#define FROM_FLOAT(src_name, S, READ)                    \
+  CAST(b8, uint8_t, src_name, S, READ, STORE_BOOL)       \
+  CAST(u8, uint8_t, src_name, S, READ, STORE_U8_F)       \
+  CAST(i8, int8_t, src_name, S, READ, STORE_I8_F)        \
+  CAST(i16, int16_t, src_name, S, READ, STORE_I16_F)     \
+  CAST(i32, int32_t, src_name, S, READ, STORE_I32_F)     \
+  CAST(i64, int64_t, src_name, S, READ, STORE_I64_F)     \
+  CAST(bf16, tn_bfloat16, src_name, S, READ, STORE_BF16) \
   CAST(f64, double, src_name, S, READ, STORE_F64)
 
 FROM_INT(b8, uint8_t, READ_BOOL)
@@ -122,14 +119,17 @@ CAST(f32, float, f16, tn_float16, READ_F16, STORE_F32)
 CAST(f16, tn_float16, f32, float, READ_PLAIN, STORE_F16)
 #endif
 
-#define ROW(code, src_name)                                                                        \
-  [code] = {[TN_BOOL] = cast_b8_##src_name,   [TN_UINT8] = cast_u8_##src_name,                   \
-            [TN_INT8] = cast_i8_##src_name,     [TN_INT16] = cast_i16_##src_name,                  \
-            [TN_INT32] = cast_i32_##src_name,   [TN_INT64] = cast_i64_##src_name,                  \
-            [TN_FLOAT16] = cast_f16_##src_name, [TN_BFLOAT16] = cast_bf16_##src_name,              \
+#define ROW(code, src_name)                                                           \
+  [code] = {[TN_BOOL] = cast_b8_##src_name,     [TN_UINT8] = cast_u8_##src_name,      \
+            [TN_INT8] = cast_i8_##src_name,     [TN_INT16] = cast_i16_##src_name,     \
+            [TN_INT32] = cast_i32_##src_name,   [TN_INT64] = cast_i64_##src_name,     \
+            [TN_FLOAT16] = cast_f16_##src_name, [TN_BFLOAT16] = cast_bf16_##src_name, \
             [TN_FLOAT32] = cast_f32_##src_name, [TN_FLOAT64] = cast_f64_##src_name}
-static const cpu_cast_fn casts[CPU_DTYPES][CPU_DTYPES] = { /* by source, then target */
-    ROW(TN_BOOL, b8), ROW(TN_UINT8, u8),     ROW(TN_INT8, i8),     ROW(TN_INT16, i16),   ROW(TN_INT32, i32),
-    ROW(TN_INT64, i64), ROW(TN_FLOAT16, f16), ROW(TN_BFLOAT16, bf16), ROW(TN_FLOAT32, f32), ROW(TN_FLOAT64, f64)};
+static const cpu_cast_fn casts[CPU_DTYPES][CPU_DTYPES] = {/* by source, then target */
+                                                          ROW(TN_BOOL, b8),     ROW(TN_UINT8, u8),
+                                                          ROW(TN_INT8, i8),     ROW(TN_INT16, i16),
+                                                          ROW(TN_INT32, i32),   ROW(TN_INT64, i64),
+                                                          ROW(TN_FLOAT16, f16), ROW(TN_BFLOAT16, bf16),
+                                                          ROW(TN_FLOAT32, f32), ROW(TN_FLOAT64, f64)};
 
 cpu_cast_fn CPU_FN(cpu_cast)(tn_dtype dst, tn_dtype src) { return casts[src][dst]; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix product of this instruction set in float32 and float64: gemm.inc twice. Tile heights: 14 x 2 vectors
- * fill AVX-512's 32 registers (28 sums, two of b, one of a), 6 x 2 the 16 of the others.
+ * The matrix product of this instruction set in float32 and float64: gemm.inc twice. Tile heights: 14 x 2
+ * vectors fill AVX-512's 32 registers (28 sums, two of b, one of a), 6 x 2 the 16 of the others.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,19 +17,19 @@ enum { GEMM_MR = 6 };
 #define GEMM_HEIGHTS(M) M(1) M(2) M(3) M(4) M(5) M(6)
 #endif
 
-/* From here on panels and tiles are reused often enough to be worth copying even where they could be read in
- * place. Measured at 1024 x 1024 x 1024 and at the shapes of a 784-128-10 network. */
+/* From here on panels and tiles are reused often enough to be worth copying even where they could be read
+ * in place. Measured at 1024 x 1024 x 1024 and at the shapes of a 784-128-10 network. */
 enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 
-#define T float
-#define V vf
-#define NAME(x) CPU_PASTE(f32, x)
-#define vec_load vf_load
+#define T         float
+#define V         vf
+#define NAME(x)   CPU_PASTE(f32, x)
+#define vec_load  vf_load
 #define vec_store vf_store
-#define vec_set vf_set
-#define vec_fma vf_fma
-#define VEC_LO VF_LO
-#define VEC_HI VF_HI
+#define vec_set   vf_set
+#define vec_fma   vf_fma
+#define VEC_LO    VF_LO
+#define VEC_HI    VF_HI
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 #undef T
 #undef V
@@ -41,15 +41,15 @@ enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 #undef VEC_LO
 #undef VEC_HI
 
-#define T double
-#define V vd
-#define NAME(x) CPU_PASTE(f64, x)
-#define vec_load vd_load
+#define T         double
+#define V         vd
+#define NAME(x)   CPU_PASTE(f64, x)
+#define vec_load  vd_load
 #define vec_store vd_store
-#define vec_set vd_set
-#define vec_fma vd_fma
-#define VEC_LO VD_LO
-#define VEC_HI VD_HI
+#define vec_set   vd_set
+#define vec_fma   vd_fma
+#define VEC_LO    VD_LO
+#define VEC_HI    VD_HI
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 
 const cpu_gemm_kernel CPU_FN(cpu_gemm_f32) = {GEMM_MR, f32_NR, f32_scratch_bytes, f32_run};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of one instruction set: CMake compiles each file of per-isa once per set with CPU_ISA=scalar, avx2 or avx512,
- * and CPU_FN(gemm_f32) becomes gemm_f32_avx512. Only table.c's table is seen from outside.
+ * Names of one instruction set: CMake compiles each file of per-isa once per set with CPU_ISA=scalar, avx2
+ * or avx512, and CPU_FN(gemm_f32) becomes gemm_f32_avx512. Only table.c's table is seen from outside.
  */
 #ifndef CPU_PER_ISA_H
 #define CPU_PER_ISA_H
@@ -10,10 +10,10 @@
 #include "plugins/backend-cpu/simd/vec.h"
 
 #define CPU_PASTE_(a, b) a##_##b
-#define CPU_PASTE(a, b) CPU_PASTE_(a, b)
-#define CPU_FN(name) CPU_PASTE(name, CPU_ISA)
-#define CPU_TEXT_(x) #x
-#define CPU_TEXT(x) CPU_TEXT_(x)
+#define CPU_PASTE(a, b)  CPU_PASTE_(a, b)
+#define CPU_FN(name)     CPU_PASTE(name, CPU_ISA)
+#define CPU_TEXT_(x)     #x
+#define CPU_TEXT(x)      CPU_TEXT_(x)
 
 extern const cpu_gemm_kernel CPU_FN(cpu_gemm_f32);
 extern const cpu_gemm_kernel CPU_FN(cpu_gemm_f64);
@@ -23,6 +23,8 @@ cpu_ew_fn CPU_FN(cpu_elementwise_int)(uint32_t op, tn_dtype dtype);
 cpu_cast_fn CPU_FN(cpu_cast)(tn_dtype dst, tn_dtype src);
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype);
 cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype);
+double CPU_FN(cpu_dot_f32)(const void *a, const void *b, int64_t n);
+double CPU_FN(cpu_dot_f64)(const void *a, const void *b, int64_t n);
 extern const cpu_row_fns CPU_FN(cpu_rows_f32);
 extern const cpu_row_fns CPU_FN(cpu_rows_f64);
 void CPU_FN(cpu_adam_f32)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);

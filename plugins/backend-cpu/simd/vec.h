@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vectors of the instruction set that this file is compiled for: vf (float32) and vd (float64), loads, stores,
- * broadcast and multiply-add. Only code that the compiler cannot vectorise by itself uses them (gemm, optimiser
- * steps, horizontal sums); the elementwise loops are plain C. The #if of the backend live here and in isa.c.
+ * Vectors of the instruction set that this file is compiled for: vf (float32) and vd (float64), loads,
+ * stores, broadcast and multiply-add. Only code that the compiler cannot vectorise by itself uses them
+ * (gemm, optimiser steps, horizontal sums); the elementwise loops are plain C. The #if of the backend live
+ * here and in isa.c.
  *
- * CPU_FMAF(a, b, c) and CPU_FMA(a, b, c) are a scalar multiply-add for plain loops: fused where the set has it,
- * two roundings where it has not. Within one set the same everywhere, so tails equal bodies.
+ * CPU_FMAF(a, b, c) and CPU_FMA(a, b, c) are a scalar multiply-add for plain loops: fused where the set
+ * has it, two roundings where it has not. Within one set the same everywhere, so tails equal bodies.
  */
 #ifndef CPU_SIMD_VEC_H
 #define CPU_SIMD_VEC_H
@@ -52,9 +53,8 @@ static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 /* Interleaves the lower (upper) halves of two vectors: a0 b0 a1 b1 ... log2(lanes) rounds of it transpose a
  * square of registers. */
 #if defined(__AVX512F__)
-#define VF_LO(a, b)                                                                                \
-  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define VF_HI(a, b)                                                                                \
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VF_HI(a, b) \
   __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define VD_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
@@ -72,10 +72,10 @@ static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 
 #if defined(__FMA__)
 #define CPU_FMAF(a, b, c) __builtin_fmaf((a), (b), (c))
-#define CPU_FMA(a, b, c) __builtin_fma((a), (b), (c))
+#define CPU_FMA(a, b, c)  __builtin_fma((a), (b), (c))
 #else
 #define CPU_FMAF(a, b, c) ((float)(a) * (float)(b) + (float)(c))
-#define CPU_FMA(a, b, c) ((double)(a) * (double)(b) + (double)(c))
+#define CPU_FMA(a, b, c)  ((double)(a) * (double)(b) + (double)(c))
 #endif
 
 /* The iterations of the loop that follows do not depend on each other: an output may be exactly an input

@@ -31,16 +31,17 @@ TN_EXPORT void tn_dataset_release(tn_dataset *dataset); /* NULL is allowed */
 TN_EXPORT int64_t tn_dataset_length(const tn_dataset *dataset);
 TN_EXPORT size_t tn_dataset_fields(const tn_dataset *dataset);
 /* A batch by indices, which are checked. out_fields: n_fields owned tensors, all NULL on failure. */
-TN_EXPORT tn_status tn_dataset_get(tn_dataset *dataset, const int64_t *indices, size_t n, tn_tensor **out_fields,
-                                   size_t n_fields);
+TN_EXPORT tn_status tn_dataset_get(tn_dataset *dataset, const int64_t *indices, size_t n,
+                                   tn_tensor **out_fields, size_t n_fields);
 /* Row i of every tensor is sample i. The tensors are shared and must have the same size in dim 0. */
 TN_EXPORT tn_status tn_tensor_dataset_new(tn_tensor *const *tensors, size_t n, tn_dataset **out_dataset);
 
 /* ------------------------------------------------------------------ files */
 
-/* Reads an IDX file, plain or gzip-compressed (by content, not by name), of unsigned bytes, int8, int16, int32,
- * float32 or float64. TN_ERR_NOT_FOUND: no such file; TN_ERR_IO: it cannot be read; TN_ERR_DATA: the magic
- * number, the sizes, or the length is wrong. The words name the file, what was expected and what was found. */
+/* Reads an IDX file, plain or gzip-compressed (by content, not by name), of unsigned bytes, int8, int16,
+ * int32, float32 or float64. TN_ERR_NOT_FOUND: no such file; TN_ERR_IO: it cannot be read; TN_ERR_DATA: the
+ * magic number, the sizes, or the length is wrong. The words name the file, what was expected and what was
+ * found. */
 TN_EXPORT tn_status tn_idx_read(const char *path, tn_tensor **out_tensor);
 
 /* Fashion-MNIST from the four IDX .gz files in folder (NULL: where Debian's dataset-fashion-mnist puts them).
@@ -55,28 +56,30 @@ typedef struct tn_loader tn_loader;
 typedef struct tn_loader_options {
   int64_t batch_size; /* at least 1 */
   bool shuffle;
-  bool drop_last;     /* leave out a last batch that is not full */
-  uint64_t seed;      /* of the shuffles */
-  int32_t prefetch;   /* batches made ahead by a thread; 0: made when asked for */
+  bool drop_last;   /* leave out a last batch that is not full */
+  uint64_t seed;    /* of the shuffles */
+  int32_t prefetch; /* batches made ahead by a thread; 0: made when asked for */
 } tn_loader_options;
 
 /* The dataset is shared. */
-TN_EXPORT tn_status tn_loader_new(tn_dataset *dataset, const tn_loader_options *options, tn_loader **out_loader);
+TN_EXPORT tn_status tn_loader_new(tn_dataset *dataset, const tn_loader_options *options,
+                                  tn_loader **out_loader);
 /* Ends a running epoch, stops its thread, frees what it had made. NULL is allowed. */
 TN_EXPORT void tn_loader_release(tn_loader *loader);
 TN_EXPORT int64_t tn_loader_batches(const tn_loader *loader); /* of one epoch */
 /* Starts an epoch from its first batch; a running one is ended. */
 TN_EXPORT tn_status tn_loader_begin(tn_loader *loader, uint64_t epoch);
-/* The next batch: n_fields owned tensors. At the end of the epoch TN_OK and every entry NULL. A failure of the
- * dataset comes out here, with its words, in its place of the order; the epoch is then over. */
+/* The next batch: n_fields owned tensors. At the end of the epoch TN_OK and every entry NULL. A failure of
+ * the dataset comes out here, with its words, in its place of the order; the epoch is then over. */
 TN_EXPORT tn_status tn_loader_next(tn_loader *loader, tn_tensor **out_fields, size_t n_fields);
 /* The scoped form: true as long as there is a batch, which the thread's scope then owns. */
 static inline bool tns_loader_next(tn_loader *loader, tn_tensor **out_fields, size_t n_fields) {
   tn_status status = tn_loader_next(loader, out_fields, n_fields);
   if (status != TN_OK) tn_scope_note(status);
   if (status != TN_OK || n_fields == 0 || !out_fields[0]) return false;
-  for (size_t i = 0; i < n_fields; i++) out_fields[i] = tn_scope_add(out_fields[i]);
-  return true;
+  bool whole = true;
+  for (size_t i = 0; i < n_fields; i++) whole &= (out_fields[i] = tn_scope_add(out_fields[i])) != NULL;
+  return whole; /* else the scope has noted why */
 }
 
 /* 0..n-1 in the order of (seed, epoch): Fisher-Yates over Philox4x32-10. */

@@ -74,9 +74,9 @@ typedef struct tn_dl_managed_versioned {
 TN_EXPORT tn_status tn_dlpack_export(tn_tensor *tensor, tn_dl_managed_versioned **out_managed);
 TN_EXPORT tn_status tn_dlpack_export_legacy(tn_tensor *tensor, tn_dl_managed **out_managed);
 
-/* A tensor over the producer's memory with a version counter of its own. managed is consumed: its deleter runs
- * when the last tensor over it is gone, or before this returns on failure. The read-only flag is kept; the
- * legacy form cannot say, so the caller does. */
+/* A tensor over the producer's memory with a version counter of its own. managed is consumed: its deleter
+ * runs when the last tensor over it is gone, or before this returns on failure. The read-only flag is kept;
+ * the legacy form cannot say, so the caller does. */
 TN_EXPORT tn_status tn_dlpack_import(tn_dl_managed_versioned *managed, tn_tensor **out_tensor);
 TN_EXPORT tn_status tn_dlpack_import_legacy(tn_dl_managed *managed, bool read_only, tn_tensor **out_tensor);
 

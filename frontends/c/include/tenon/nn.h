@@ -48,11 +48,13 @@ typedef struct tn_module_def {
 TN_EXPORT tn_status tn_module_new(const tn_module_def *def, void *ctx, tn_module **out_module); /* owned */
 TN_EXPORT tn_module *tn_module_retain(tn_module *module); /* NULL is allowed */
 TN_EXPORT void tn_module_release(tn_module *module);      /* NULL is allowed */
-/* Registers under a name without dots that the module does not use yet. The tensor is shared. A parameter must
- * be a leaf; it is switched to require grad if its dtype is floating. NULL: registered as absent (no bias). */
+/* Registers under a name without dots that the module does not use yet. The tensor is shared. A parameter
+ * must be a leaf; it is switched to require grad if its dtype is floating. NULL: registered as absent (no
+ * bias). */
 TN_EXPORT tn_status tn_module_add_parameter(tn_module *module, const char *name, tn_tensor *tensor);
 /* persistent: part of the state dict. */
-TN_EXPORT tn_status tn_module_add_buffer(tn_module *module, const char *name, tn_tensor *tensor, bool persistent);
+TN_EXPORT tn_status tn_module_add_buffer(tn_module *module, const char *name, tn_tensor *tensor,
+                                         bool persistent);
 /* The child is shared; one that already holds this module is refused. */
 TN_EXPORT tn_status tn_module_add_child(tn_module *module, const char *name, tn_module *child);
 
@@ -77,7 +79,8 @@ TN_EXPORT tn_status tn_module_load_state_dict(tn_module *module, const tn_state_
 
 /* ------------------------------------------------------------------ using a module */
 
-TN_EXPORT tn_status tn_module_forward(tn_module *module, tn_tensor *input, tn_tensor **out_result); /* owned */
+TN_EXPORT tn_status tn_module_forward(tn_module *module, tn_tensor *input,
+                                      tn_tensor **out_result); /* owned */
 TN_EXPORT tn_status tn_module_forward_many(tn_module *module, tn_tensor *const *inputs, size_t n_inputs,
                                            tn_tensor **out_result);
 /* The scoped form: the thread's scope owns the result; NULL in, NULL out. */
@@ -93,14 +96,14 @@ TN_EXPORT void tn_module_train(tn_module *module, bool training);
 TN_EXPORT bool tn_module_is_training(const tn_module *module);
 /* Sets every parameter's gradient to none. */
 TN_EXPORT tn_status tn_module_zero_grad(tn_module *module);
-/* Moves all tensors; dtype (NONE: keep) applies to floating ones. Handles are replaced and gradients dropped, so
- * make the optimiser afterwards. On failure the module is as before. */
+/* Moves all tensors; dtype (NONE: keep) applies to floating ones. Handles are replaced and gradients dropped,
+ * so make the optimiser afterwards. On failure the module is as before. */
 TN_EXPORT tn_status tn_module_to(tn_module *module, tn_device device, tn_dtype dtype);
 
 /* ------------------------------------------------------------------ modules that are here */
 
-/* options (NULL: defaults) say where and of which floating dtype the parameters are made. Random values come from
- * the device's default generator (tn_manual_seed). */
+/* options (NULL: defaults) say where and of which floating dtype the parameters are made. Random values come
+ * from the device's default generator (tn_manual_seed). */
 /* y = x W^T + b; weight [out, in] and bias uniform in +-1/sqrt(in), as PyTorch's. */
 TN_EXPORT tn_status tn_linear_new(int64_t in, int64_t out, bool bias, const tn_options *options,
                                   tn_module **out_module);
@@ -118,7 +121,8 @@ TN_EXPORT tn_status tn_embedding_new(int64_t count, int64_t width, int64_t paddi
 /* Over the last ndim dims, which must be sizes. affine: weight of ones and bias of zeros. */
 TN_EXPORT tn_status tn_layer_norm_new(const tn_dim *sizes, int32_t ndim, double eps, bool affine,
                                       const tn_options *options, tn_module **out_module);
-/* Runs its children in order, "0", "1", ... Modules are consumed, also on failure; a NULL among them is an error. */
+/* Runs its children in order, "0", "1", ... Modules are consumed, also on failure; a NULL among them is an
+ * error. */
 TN_EXPORT tn_status tn_sequential_new(tn_module *const *modules, size_t n, tn_module **out_module);
 /* Appends to a Sequential; module is consumed. */
 TN_EXPORT tn_status tn_sequential_append(tn_module *sequential, tn_module *module);
@@ -136,8 +140,10 @@ TN_EXPORT tn_status tn_init_xavier_uniform(tn_tensor *tensor, double gain, tn_ge
 TN_EXPORT tn_status tn_init_xavier_normal(tn_tensor *tensor, double gain, tn_generator *generator);
 enum { TN_FAN_IN = 0, TN_FAN_OUT = 1 };
 /* gain: sqrt(2) for ReLU, sqrt(2 / (1 + a * a)) for a leaky one with slope a, 1 for none. */
-TN_EXPORT tn_status tn_init_kaiming_uniform(tn_tensor *tensor, double gain, int32_t fan, tn_generator *generator);
-TN_EXPORT tn_status tn_init_kaiming_normal(tn_tensor *tensor, double gain, int32_t fan, tn_generator *generator);
+TN_EXPORT tn_status tn_init_kaiming_uniform(tn_tensor *tensor, double gain, int32_t fan,
+                                            tn_generator *generator);
+TN_EXPORT tn_status tn_init_kaiming_normal(tn_tensor *tensor, double gain, int32_t fan,
+                                           tn_generator *generator);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimisers, gradient clipping and learning-rate schedules. An optimiser holds groups of parameters, each with
- * options of its own; a step is one fused operator call per group. Formulas are PyTorch's. One thread at a time
- * per optimiser.
+ * Optimisers, gradient clipping and learning-rate schedules. An optimiser holds groups of parameters, each
+ * with options of its own; a step is one fused operator call per group. Formulas are PyTorch's. One thread at
+ * a time per optimiser.
  */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
@@ -47,8 +47,8 @@ static inline tn_adam_options tn_adamw_defaults(void) {
 
 /* ------------------------------------------------------------------ optimisers */
 
-/* The first group. Parameters are shared: leaves of a floating dtype. options NULL: the defaults above. A value
- * out of range is an error that names it. */
+/* The first group. Parameters are shared: leaves of a floating dtype. options NULL: the defaults above. A
+ * value out of range is an error that names it. */
 TN_EXPORT tn_status tn_sgd_new(tn_tensor *const *parameters, size_t n, const tn_sgd_options *options,
                                tn_optimizer **out_optimizer);
 TN_EXPORT tn_status tn_adam_new(tn_tensor *const *parameters, size_t n, const tn_adam_options *options,
@@ -70,8 +70,8 @@ TN_EXPORT tn_status tn_optimizer_zero_grad(tn_optimizer *optimizer);
 /* Updates every parameter that has a gradient; the others keep value and state. */
 TN_EXPORT tn_status tn_optimizer_step(tn_optimizer *optimizer);
 
-/* "group.0.lr", ... as numbers, "state.3.exp_avg", ... as tensors that share memory with the optimiser; parameters
- * are numbered through all groups. */
+/* "group.0.lr", ... as numbers, "state.3.exp_avg", ... as tensors that share memory with the optimiser;
+ * parameters are numbered through all groups. */
 TN_EXPORT tn_status tn_optimizer_state_dict(tn_optimizer *optimizer, tn_state_dict **out_dict);
 /* Needs the same kind, groups and parameter shapes; on failure of those checks nothing changed. */
 TN_EXPORT tn_status tn_optimizer_load_state_dict(tn_optimizer *optimizer, const tn_state_dict *dict);
@@ -94,7 +94,7 @@ typedef struct tn_schedule tn_schedule;
 typedef double (*tn_schedule_fn)(void *ctx, double initial_lr, int64_t step);
 TN_EXPORT tn_status tn_schedule_new(tn_schedule_fn fn, void *ctx, void (*free_ctx)(void *),
                                     tn_schedule **out_schedule); /* ctx consumed */
-TN_EXPORT void tn_schedule_release(tn_schedule *schedule); /* NULL is allowed */
+TN_EXPORT void tn_schedule_release(tn_schedule *schedule);       /* NULL is allowed */
 /* lr * gamma ^ floor(step / every) */
 TN_EXPORT tn_status tn_schedule_step_new(int64_t every, double gamma, tn_schedule **out_schedule);
 /* lr * gamma ^ step */
@@ -104,7 +104,8 @@ TN_EXPORT tn_status tn_schedule_cosine_new(int64_t steps, double min_lr, tn_sche
 /* lr * a line from `from` to `to` over `steps`; `to` from there on. */
 TN_EXPORT tn_status tn_schedule_linear_new(double from, double to, int64_t steps, tn_schedule **out_schedule);
 /* second gets first's rate as its initial one: factors multiply. */
-TN_EXPORT tn_status tn_schedule_chain_new(tn_schedule *first, tn_schedule *second, tn_schedule **out_schedule);
+TN_EXPORT tn_status tn_schedule_chain_new(tn_schedule *first, tn_schedule *second,
+                                          tn_schedule **out_schedule);
 /* first up to step `at`, then second, counting from 0 again (warm-up, then cosine). */
 TN_EXPORT tn_status tn_schedule_then_new(tn_schedule *first, int64_t at, tn_schedule *second,
                                          tn_schedule **out_schedule);

@@ -56,8 +56,12 @@ tn_dtype tn_kit_dtype_find(const char *name);
 
 /* ------------------------------------------------------------------ halves */
 
-typedef struct tn_float16 { uint16_t bits; } tn_float16;   /* IEEE binary16 */
-typedef struct tn_bfloat16 { uint16_t bits; } tn_bfloat16; /* the upper half of a float */
+typedef struct tn_float16 {
+  uint16_t bits;
+} tn_float16; /* IEEE binary16 */
+typedef struct tn_bfloat16 {
+  uint16_t bits;
+} tn_bfloat16; /* the upper half of a float */
 
 static inline uint32_t tn_float_bits(float f) {
   uint32_t u;
@@ -97,9 +101,7 @@ static inline tn_float16 tn_float16_from_float(float f) {
   return result;
 }
 
-static inline float tn_bfloat16_to_float(tn_bfloat16 b) {
-  return tn_float_from_bits((uint32_t)b.bits << 16);
-}
+static inline float tn_bfloat16_to_float(tn_bfloat16 b) { return tn_float_from_bits((uint32_t)b.bits << 16); }
 
 /* Rounds to nearest, ties to even; a NaN keeps its upper payload and becomes quiet. */
 static inline tn_bfloat16 tn_bfloat16_from_float(float f) {
@@ -114,30 +116,31 @@ static inline tn_bfloat16 tn_bfloat16_from_float(float f) {
 
 /* X(code, C type, name). The name is a token to paste: `boolean`, because `bool` is a macro. */
 #define TN_FOR_BOOL(X) X(TN_BOOL, bool, boolean)
-#define TN_FOR_INT(X)                                                                              \
-  X(TN_UINT8, uint8_t, uint8)                                                                      \
-  X(TN_INT8, int8_t, int8)                                                                         \
-  X(TN_INT16, int16_t, int16)                                                                      \
-  X(TN_INT32, int32_t, int32)                                                                      \
+#define TN_FOR_INT(X)         \
+  X(TN_UINT8, uint8_t, uint8) \
+  X(TN_INT8, int8_t, int8)    \
+  X(TN_INT16, int16_t, int16) \
+  X(TN_INT32, int32_t, int32) \
   X(TN_INT64, int64_t, int64)
-#define TN_FOR_HALF(X)                                                                             \
-  X(TN_FLOAT16, tn_float16, float16)                                                               \
+#define TN_FOR_HALF(X)               \
+  X(TN_FLOAT16, tn_float16, float16) \
   X(TN_BFLOAT16, tn_bfloat16, bfloat16)
-#define TN_FOR_WIDE_FLOAT(X) X(TN_FLOAT32, float, float32) X(TN_FLOAT64, double, float64)
-#define TN_FOR_FLOAT(X) TN_FOR_HALF(X) TN_FOR_WIDE_FLOAT(X)
+#define TN_FOR_WIDE_FLOAT(X)   X(TN_FLOAT32, float, float32) X(TN_FLOAT64, double, float64)
+#define TN_FOR_FLOAT(X)        TN_FOR_HALF(X) TN_FOR_WIDE_FLOAT(X)
 #define TN_FOR_INT_AND_BOOL(X) TN_FOR_BOOL(X) TN_FOR_INT(X)
-#define TN_FOR_ALL_DTYPES(X) TN_FOR_BOOL(X) TN_FOR_INT(X) TN_FOR_FLOAT(X)
+#define TN_FOR_ALL_DTYPES(X)   TN_FOR_BOOL(X) TN_FOR_INT(X) TN_FOR_FLOAT(X)
 
-/* For every name: tn_ctype_NAME (in memory), tn_acc_NAME (for arithmetic), tn_to_acc_NAME, tn_from_acc_NAME. */
-#define TN_DTYPE_PLAIN(code, ctype, name)                                                          \
-  typedef ctype tn_ctype_##name;                                                                   \
-  typedef ctype tn_acc_##name;                                                                     \
-  static inline ctype tn_to_acc_##name(ctype x) { return x; }                                      \
+/* For every name: tn_ctype_NAME (in memory), tn_acc_NAME (for arithmetic), tn_to_acc_NAME,
+ * tn_from_acc_NAME. */
+#define TN_DTYPE_PLAIN(code, ctype, name)                     \
+  typedef ctype tn_ctype_##name;                              \
+  typedef ctype tn_acc_##name;                                \
+  static inline ctype tn_to_acc_##name(ctype x) { return x; } \
   static inline ctype tn_from_acc_##name(ctype x) { return x; }
-#define TN_DTYPE_VIA_FLOAT(code, ctype, name)                                                      \
-  typedef ctype tn_ctype_##name;                                                                   \
-  typedef float tn_acc_##name;                                                                     \
-  static inline float tn_to_acc_##name(ctype x) { return tn_##name##_to_float(x); }                \
+#define TN_DTYPE_VIA_FLOAT(code, ctype, name)                                       \
+  typedef ctype tn_ctype_##name;                                                    \
+  typedef float tn_acc_##name;                                                      \
+  static inline float tn_to_acc_##name(ctype x) { return tn_##name##_to_float(x); } \
   static inline ctype tn_from_acc_##name(float x) { return tn_##name##_from_float(x); }
 TN_FOR_INT_AND_BOOL(TN_DTYPE_PLAIN)
 TN_FOR_WIDE_FLOAT(TN_DTYPE_PLAIN)

@@ -7,8 +7,9 @@
  *   #define ADD(code, ctype, name) TN_LOOP_BINARY(add_##name, name, name, name, a + b)
  *   TN_FOR_WIDE_FLOAT(ADD)
  *
- * Types are dtype names (`float32`, `boolean`). a, b, c are the operands in their accumulator type; the value
- * of the expression is converted to the result's accumulator type, then stored. The expression may read `ctx`.
+ * Types are dtype names (`float32`, `boolean`). a, b, c are the operands in their accumulator type; the
+ * value of the expression is converted to the result's accumulator type, then stored. The expression may
+ * read `ctx`.
  *
  * Note [In place is allowed]
  * The result may be exactly an operand, so `restrict` would be a lie. TN_LOOP_PARALLEL says what is true: no

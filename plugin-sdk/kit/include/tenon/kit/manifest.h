@@ -38,6 +38,13 @@
 #define TN_MANIFEST_RETAIN
 #endif
 
+/* clang's address sanitizer would put a red zone into the note; gcc leaves named sections alone. */
+#if defined(__clang__)
+#define TN_MANIFEST_PLAIN , no_sanitize("address")
+#else
+#define TN_MANIFEST_PLAIN
+#endif
+
 /* text: one string literal. Once per plugin. The description's size includes the closing NUL. */
 #define TN_MANIFEST(text)                                                                          \
   static const struct {                                                                            \
@@ -47,7 +54,7 @@
     char owner[8];                                                                                 \
     char words[(sizeof(text) + 3) / 4 * 4];                                                        \
   } tn_manifest_note                                                                               \
-      __attribute__((section(".note.tenon"), used, aligned(4) TN_MANIFEST_RETAIN)) = {             \
+      __attribute__((section(".note.tenon"), used, aligned(4) TN_MANIFEST_RETAIN TN_MANIFEST_PLAIN)) = { \
           6, sizeof(text), 1, "Tenon", text};
 
 #endif

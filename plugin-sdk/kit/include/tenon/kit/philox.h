@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random numbers that are a function of (seed, counter): Philox4x32-10 of J. Salmon, M. Moraes, R. Dror and
- * D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. One counter per element: element i of a call
- * draws from rng_offset + i, so that threads, instruction sets and retries do not change a value.
+ * D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. One counter per element: element i of a
+ * call draws from rng_offset + i, so that threads, instruction sets and retries do not change a value.
  *
  * No state here: the core hands (seed, offset) to the kernel in tn_call.
  */
@@ -13,7 +13,9 @@
 #include <stdint.h>
 
 /* Four 32-bit words. */
-typedef struct tn_philox { uint32_t word[4]; } tn_philox;
+typedef struct tn_philox {
+  uint32_t word[4];
+} tn_philox;
 
 /* The ten rounds on raw counter and key words. */
 static inline tn_philox tn_philox_rounds(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0,

@@ -4,9 +4,10 @@
  *
  *   TN_PLUGIN(.name = "acme", .version = "1.2", .init = acme_init, .shutdown = acme_shutdown)
  *
- * It defines the one exported symbol, negotiates with the host, and wraps init: the host's table is copied into
- * a full-size one of the kit, in which a row that an older host lacks answers TN_ERR_UNSUPPORTED and says which
- * host is needed. So init and kernels never see a NULL row. name and version repeat the manifest's.
+ * It defines the one exported symbol, negotiates with the host, and wraps init: the host's table is copied
+ * into a full-size one of the kit, in which a row that an older host lacks answers TN_ERR_UNSUPPORTED and
+ * says which host is needed. So init and kernels never see a NULL row. name and version repeat the
+ * manifest's.
  */
 #ifndef TENON_KIT_PLUGIN_H
 #define TENON_KIT_PLUGIN_H
@@ -22,8 +23,8 @@ typedef struct tn_plugin_info {
   uint32_t needs_minor; /* the oldest host minor that the plugin can work with */
 } tn_plugin_info;
 
-/* Fills the kit's table from the host's and makes tn_kit_host() answer it. TN_ERR_VERSION for a table of another
- * major or without the rows of minor 0's words. */
+/* Fills the kit's table from the host's and makes tn_kit_host() answer it. TN_ERR_VERSION for a table of
+ * another major or without the rows of minor 0's words. */
 tn_status tn_kit_attach(const tn_host *host);
 /* The plugin's side of the negotiation; sanitizer as this plugin was built. */
 tn_status tn_kit_answer(tn_query *query, const tn_plugin_info *info, uint32_t sanitizer,

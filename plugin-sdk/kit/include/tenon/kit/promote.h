@@ -31,8 +31,8 @@ void tn_promote_add_view(tn_promote_state *state, const tn_view *view, tn_dtype 
 void tn_promote_add_scalar(tn_promote_state *state, const tn_scalar *scalar, tn_dtype default_dtype);
 tn_status tn_promote_result(const tn_promote_state *state, tn_dtype *out_dtype);
 
-/* The common dtype of args: tensors, tensor lists (absent entries passed over) and numbers count, anything else
- * does not. Pass operands only: an `int dim` or an `alpha` would count as a number. */
+/* The common dtype of args: tensors, tensor lists (absent entries passed over) and numbers count, anything
+ * else does not. Pass operands only: an `int dim` or an `alpha` would count as a number. */
 tn_status tn_promote_values(const tn_value *args, size_t n, tn_dtype default_dtype, tn_dtype *out_dtype);
 
 /* May a result computed in `from` be stored into a target of dtype `to`? */

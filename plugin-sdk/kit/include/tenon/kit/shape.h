@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shapes: broadcasting, strides, dims that count from the end, reshapes without a copy, reduced dims, and
- * whether two views touch the same memory. Works on tn_dim arrays and tn_views; allocates nothing; writes only
- * the first ndim entries of an array. Arrays that a function fills hold TN_MAX_RANK entries unless it says
- * otherwise. Failures say what was expected and found; the caller adds the operator's name.
+ * whether two views touch the same memory. Works on tn_dim arrays and tn_views; allocates nothing; writes
+ * only the first ndim entries of an array. Arrays that a function fills hold TN_MAX_RANK entries unless it
+ * says otherwise. Failures say what was expected and found; the caller adds the operator's name.
  */
 #ifndef TENON_KIT_SHAPE_H
 #define TENON_KIT_SHAPE_H
@@ -32,7 +32,8 @@ void tn_shape_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out
 bool tn_shape_is_contiguous(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides);
 /* Non-overlapping and without gaps in some order of the dims. */
 bool tn_shape_is_dense(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides);
-/* Strides of a dense memory whose dims lie in the order of `like` (largest stride outermost, ties by position). */
+/* Strides of a dense memory whose dims lie in the order of `like` (largest stride outermost, ties by
+ * position). */
 void tn_shape_dense_strides_like(uint32_t ndim, const tn_dim *sizes, const tn_dim *like, tn_dim *out_strides);
 
 /* ------------------------------------------------------------------ dims */
@@ -40,7 +41,8 @@ void tn_shape_dense_strides_like(uint32_t ndim, const tn_dim *sizes, const tn_di
 /* dim in [-ndim, ndim - 1] to [0, ndim - 1]; for a 0-d tensor -1 and 0 give 0. */
 tn_status tn_shape_wrap_dim(int64_t dim, uint32_t ndim, uint32_t *out_dim);
 /* The set of dims as bits. n = 0: all dims if empty_is_all, else none. A dim given twice is refused. */
-tn_status tn_shape_dim_mask(const int64_t *dims, size_t n, uint32_t ndim, bool empty_is_all, uint64_t *out_mask);
+tn_status tn_shape_dim_mask(const int64_t *dims, size_t n, uint32_t ndim, bool empty_is_all,
+                            uint64_t *out_mask);
 /* The shape after reducing the dims in mask: they become 1 (keepdim) or vanish. */
 void tn_shape_reduce(uint32_t ndim, const tn_dim *sizes, uint64_t mask, bool keepdim, uint32_t *out_ndim,
                      tn_dim *out_sizes);
@@ -82,8 +84,8 @@ enum {
 int tn_view_self_overlap(const tn_view *view);
 /* How two views lie to each other. Views of different devices never overlap. */
 int tn_view_overlap(const tn_view *a, const tn_view *b);
-/* First byte and end byte of a view, from where its element [0,...,0] lies (begin <= 0 with negative strides).
- * An empty view gives 0, 0. */
+/* First byte and end byte of a view, from where its element [0,...,0] lies (begin <= 0 with negative
+ * strides). An empty view gives 0, 0. */
 void tn_view_byte_range(const tn_view *view, int64_t *out_begin, int64_t *out_end);
 
 #endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of services that every plugin gets, and that the kit inside libtenon uses itself. Each row is one
+ * call into the core; what a row promises stands in tenon/plugin.h. Rows that a plugin may not use inside init
+ * check for that here, once, at the door.
+ */
+#include "core/load/load.h"
+
+/* ------------------------------------------------------------------ words */
+
+static tn_status row_fail(tn_status code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tni_vfail(code, format, args);
+  va_end(args);
+  return code;
+}
+
+static tn_status row_wrap(tn_status code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tni_vwrap(code, format, args);
+  va_end(args);
+  return code;
+}
+
+static void row_log(int32_t level, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tni_vlog(level, format, args);
+  va_end(args);
+}
+
+/* ------------------------------------------------------------------ operators */
+
+static tn_status row_find_op(const char *name, const tn_op **out_op) {
+  *out_op = name ? tni_op_find(name) : NULL;
+  if (*out_op) return TN_OK;
+  if (!name) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "find_op: the name is NULL");
+  if (tni_may_dispatch() == TN_OK)
+    TN_TRY(tni_open_operator(name)); /* inside init: no other plugin is opened */
+  *out_op = tni_op_find(name);
+  return *out_op ? TN_OK : TN_FAIL(TN_ERR_NOT_FOUND, "there is no operator %s", name);
+}
+
+static tn_status row_call(const tn_op *op, const tn_value *args, tn_value *out) {
+  TN_TRY(tni_may_dispatch());
+  return tni_call(op, args, out);
+}
+
+static const char *row_op_name(const tn_op *op) { return op ? op->name : "?"; }
+
+static void row_tensor_retain(tn_tensor *tensor) { tn_tensor_retain(tensor); }
+
+/* ------------------------------------------------------------------ the table */
+
+static const tn_host host = {.struct_size = sizeof host,
+                             .abi_major = TN_ABI_MAJOR,
+                             .abi_minor = TN_ABI_MINOR,
+                             .version = TN_VERSION_TEXT,
+                             .fail = row_fail,
+                             .wrap = row_wrap,
+                             .error_message = tn_error_message,
+                             .log = row_log,
+                             .parallel_for = tni_parallel_for,
+                             .num_threads = tni_parallel_threads,
+                             .new_output = tni_call_new_output,
+                             .scratch = tni_call_scratch,
+                             .op_name = row_op_name,
+                             .backend_name = tni_backend_name,
+                             .dtype_name = tn_dtype_name,
+                             .find_op = row_find_op,
+                             .call = row_call,
+                             .redispatch = tni_redispatch,
+                             .tensor_retain = row_tensor_retain,
+                             .tensor_release = tn_tensor_release,
+                             .register_kernel = tni_register_kernel,
+                             .register_backend = tni_register_backend,
+                             .register_layer = tni_register_layer,
+                             .register_operator = tni_register_operator};
+
+const tn_host *tni_host(void) { return &host; }
+
+/* The registry, the kit and the core itself make statuses through the same pointer as a plugin does. */
+__attribute__((constructor)) static void attach_kit(void) { tn_kit_host_table = &host; }

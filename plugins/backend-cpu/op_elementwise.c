@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs every operator that the registry has an expression for. One driver: contiguous operands of a full-
+ * width dtype go to the loop of the instruction set at once; anything else (strides, broadcasts, halves)
+ * is brought through blocks on the stack, so that there is one loop per operator and type and not one per
+ * layout.
+ *
+ * Note [Bits do not depend on layout]
+ * The loops hold no sums across elements and are compiled without contraction, so an element's bits are the
+ * same in a vector body, in its tail, in a block and on any thread.
+ */
+#include "plugins/backend-cpu/cpu.h"
+#include "plugins/backend-cpu/ew_index.h"
+
+typedef struct ew_job {
+  cpu_ew_fn fn;
+  uint32_t n_inputs;
+  tn_dtype compute; /* the loop's input type */
+  tn_dtype result;  /* what the loop stores */
+  tn_dtype out;     /* what out[0] holds */
+  tn_dtype in[CPU_EW_INPUTS];
+  cpu_scalar scalars[CPU_EW_SCALARS];
+} ew_job;
+
+typedef uint64_t ew_block[CPU_BLOCK];
+
+/* Block of input k from element i on: its own memory where that fits the loop, else the block filled. A
+ * repeated element is filled in once, for the first (and longest) block. */
+static const void *block_of(const ew_job *job, uint32_t k, const char *data, int64_t stride, int64_t i,
+                            int64_t m, void *block) {
+  if (job->in[k] == job->compute && stride == (int64_t)tn_kit_dtype_size(job->compute))
+    return data + i * stride;
+  if (stride != 0 || i == 0) cpu_read(block, job->compute, data + i * stride, job->in[k], stride, m);
+  return block;
+}
+
+static void run_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
+  const ew_job *job = ctx;
+  ew_block blocks[1 + CPU_EW_INPUTS];
+  const void *in[CPU_EW_INPUTS];
+  int64_t size = (int64_t)tn_kit_dtype_size(job->result);
+  bool direct = job->out == job->result && strides[0] == size, flat = direct;
+  for (uint32_t k = 0; k < job->n_inputs; ++k) {
+    in[k] = data[1 + k];
+    flat = flat && job->in[k] == job->compute && strides[1 + k] == (int64_t)tn_kit_dtype_size(job->compute);
+  }
+  if (flat) {
+    job->fn(data[0], in, job->scalars, n);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += CPU_BLOCK) {
+    int64_t m = n - i < CPU_BLOCK ? n - i : CPU_BLOCK;
+    for (uint32_t k = 0; k < job->n_inputs; ++k)
+      in[k] = block_of(job, k, data[1 + k], strides[1 + k], i, m, blocks[1 + k]);
+    void *out = direct ? data[0] + i * size : (char *)blocks[0];
+    job->fn(out, in, job->scalars, m);
+    if (!direct) cpu_write(data[0] + i * strides[0], job->out, strides[0], out, job->result, m);
+  }
+}
+
+static __attribute__((noinline)) tn_status
+run_any(const cpu_ew *ew, uint32_t n_inputs, const tn_view *const *operands, const cpu_scalar *scalars) {
+  ew_job job = {.n_inputs = n_inputs, .compute = cpu_wide(operands[1]->dtype), .out = operands[0]->dtype};
+  job.fn = ew->fns[operands[1]->dtype];
+  if (!job.fn)
+    return TN_FAIL(TN_ERR_DTYPE, "%s is not defined for %s", ew->name, tn_kit_dtype_name(operands[1]->dtype));
+  job.result = ew->to_bool ? TN_BOOL : job.compute;
+  for (uint32_t k = 0; k < n_inputs; ++k) job.in[k] = operands[1 + k]->dtype;
+  for (uint32_t k = 0; k < ew->n_scalars; ++k) job.scalars[k] = scalars[k];
+  return tn_iter_each(1, 1 + n_inputs, operands, ew->grain, run_row, &job);
+}
+
+/* n_inputs is a constant at each use: the loops over operands unroll. */
+static inline __attribute__((always_inline)) tn_status run(const cpu_ew *ew, uint32_t n_inputs,
+                                                           const tn_value *args, tn_value *out) {
+  const tn_view *operands[1 + CPU_EW_INPUTS] = {out[0].u.v};
+  const void *in[CPU_EW_INPUTS];
+  cpu_scalar scalars[CPU_EW_SCALARS];
+  uint32_t tensors = 0, numbers = 0;
+  for (const tn_value *a = args; tensors < n_inputs || numbers < ew->n_scalars; ++a) {
+    if (__builtin_expect(a->kind == TN_VAL_TENSOR, 1)) {
+      operands[1 + tensors++] = a->u.v;
+    } else {
+      scalars[numbers++] = a->kind == TN_VAL_INT ? (cpu_scalar){(double)a->u.i, a->u.i} : cpu_scalar_of(a);
+    }
+  }
+  int64_t n = operands[0]->numel;
+  tn_dtype dtype = operands[1]->dtype;
+  bool flat = (operands[0]->flags & TN_VIEW_CONTIGUOUS) && n <= CPU_GRAIN_HEAVY &&
+              ew->flat[dtype] == operands[0]->dtype;
+  for (uint32_t k = 0; k < n_inputs; ++k) {
+    const tn_view *v = operands[1 + k];
+    flat = flat && v->numel == n && (v->flags & TN_VIEW_CONTIGUOUS) && v->dtype == dtype;
+    in[k] = v->data;
+  }
+  if (__builtin_expect(!flat, 0)) return run_any(ew, n_inputs, operands, scalars);
+  ew->fns[dtype](operands[0]->data, in, scalars, n);
+  return TN_OK;
+}
+
+static tn_status run_1(tn_call *call, const tn_value *args, tn_value *out) {
+  return run(call->user, 1, args, out);
+}
+static tn_status run_2(tn_call *call, const tn_value *args, tn_value *out) {
+  return run(call->user, 2, args, out);
+}
+static tn_status run_3(tn_call *call, const tn_value *args, tn_value *out) {
+  return run(call->user, 3, args, out);
+}
+static tn_status run_4(tn_call *call, const tn_value *args, tn_value *out) {
+  return run(call->user, 4, args, out);
+}
+
+/* ------------------------------------------------------------------ registration */
+
+#define EW_BOOL_SAME false
+#define EW_BOOL_BOOL true
+#define EW_RECORD(id, op_name, nt, ns, mask, result, words) \
+  [CPU_EW_##id] = {.name = op_name,                         \
+                   .op = CPU_EW_##id,                       \
+                   .dtypes = (mask),                        \
+                   .n_tensors = nt,                         \
+                   .n_scalars = ns,                         \
+                   .to_bool = EW_BOOL_##result},
+static cpu_ew records[CPU_EW_COUNT] = {TN_EW_LIST(EW_RECORD)}; /* fns: filled once, in init */
+
+#define EW_FITS(id, op_name, nt, ns, mask, result, words)                      \
+  _Static_assert((nt) >= 1 && (nt) <= CPU_EW_INPUTS && (ns) <= CPU_EW_SCALARS, \
+                 op_name " has too many arguments");
+TN_EW_LIST(EW_FITS)
+
+/* Expressions of several dozen instructions an element: worth a thread earlier. */
+static bool is_heavy(const char *name) {
+  static const char *const parts[] = {"exp", "log",  "pow",  "sin",       "cos",  "tanh",        "sigmoid",
+                                      "erf", "gelu", "silu", "remainder", "fmod", "floor_divide"};
+  for (size_t i = 0; i < TN_COUNT(parts); ++i)
+    if (strstr(name, parts[i])) return !strstr(name, "logical");
+  return false;
+}
+
+static void fill_record(cpu_ew *ew) {
+  for (tn_dtype dtype = TN_BOOL; dtype < CPU_DTYPES; ++dtype) {
+    if (!(ew->dtypes & TN_DTYPE_BIT(dtype))) continue;
+    ew->fns[dtype] = cpu_now->elementwise(ew->op, cpu_wide(dtype));
+    if (cpu_wide(dtype) == dtype) ew->flat[dtype] = ew->to_bool ? TN_BOOL : dtype;
+  }
+  ew->grain = is_heavy(ew->name) ? CPU_GRAIN_HEAVY : CPU_GRAIN;
+}
+
+tn_status cpu_register_elementwise(tn_registration *reg) {
+  static const tn_kernel_fn entries[] = {NULL, run_1, run_2, run_3, run_4};
+  for (uint32_t i = 0; i < CPU_EW_COUNT; ++i) {
+    cpu_ew *ew = &records[i];
+    fill_record(ew);
+    tn_kernel_def def = TN_KERNEL("cpu", ew->name, entries[ew->n_tensors], ew->dtypes, .user = ew);
+    TN_TRY(tn_kit_host()->register_kernel(reg, &def));
+  }
+  return TN_OK;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mm, bmm, addmm, baddbmm, mv, dot: prepares operands, splits the work over threads, and calls the blocked
+ * product of the instruction set (per-isa/gemm.inc). Halves are widened to float32 in scratch and rounded
+ * once at the end; integers run as int64, whose low bits are those of any narrower type.
+ *
+ * Note [Splitting]
+ * Threads get rectangles of the result, never parts of k, so an element is summed in one order whatever
+ * the number of threads (gemm.inc says why its bits do not depend on the rectangle either).
+ */
+#include "plugins/backend-cpu/cpu.h"
+
+/* One product of matrices, or a batch of them; strides between matrices in elements. */
+typedef struct product {
+  cpu_gemm g;
+  int64_t batch, a_step, b_step, c_step;
+  tn_dtype dtype; /* float32, float64 or int64 */
+  cpu_scalar alpha, beta;
+} product;
+
+/* ------------------------------------------------------------------ vectors */
+
+static double dot_run(tn_dtype dtype, const void *a, const void *b, int64_t n) {
+  return dtype == TN_FLOAT32 ? cpu_now->dot_f32(a, b, n) : cpu_now->dot_f64(a, b, n);
+}
+
+static void put_result(const cpu_gemm *g, tn_dtype dtype, int64_t at, double sum) {
+  if (dtype == TN_FLOAT32) {
+    float *c = (float *)g->c + at;
+    *c = (g->beta == 0 ? 0 : (float)g->beta * *c) + (float)g->alpha * (float)sum;
+  } else {
+    double *c = (double *)g->c + at;
+    *c = (g->beta == 0 ? 0 : g->beta * *c) + g->alpha * sum;
+  }
+}
+
+/* A column (n == 1) or a row (m == 1) whose sums run along unit strides: one dot each. */
+static bool is_dots(const cpu_gemm *g) {
+  return (g->n == 1 || g->m == 1) && (g->a_col == 1 || g->k == 1) && (g->b_row == 1 || g->k == 1);
+}
+static void run_dots(const cpu_gemm *g, tn_dtype dtype) {
+  size_t size = tn_kit_dtype_size(dtype);
+  for (int64_t i = 0; i < g->m; ++i)
+    for (int64_t j = 0; j < g->n; ++j)
+      put_result(g, dtype, i * g->c_row + j * g->c_col,
+                 dot_run(dtype, (const char *)g->a + (size_t)(i * g->a_row) * size,
+                         (const char *)g->b + (size_t)(j * g->b_col) * size, g->k));
+}
+
+/* The same product with c transposed: rows become columns. */
+static cpu_gemm transposed(const cpu_gemm *g) {
+  return (cpu_gemm){.m = g->n,
+                    .n = g->m,
+                    .k = g->k,
+                    .a = g->b,
+                    .a_row = g->b_col,
+                    .a_col = g->b_row,
+                    .b = g->a,
+                    .b_row = g->a_col,
+                    .b_col = g->a_row,
+                    .c = g->c,
+                    .c_row = g->c_col,
+                    .c_col = g->c_row,
+                    .alpha = g->alpha,
+                    .beta = g->beta};
+}
+
+/* ------------------------------------------------------------------ integers */
+
+static void run_int64(const product *p, int64_t batch) {
+  const cpu_gemm *g = &p->g;
+  const int64_t *a = (const int64_t *)g->a + batch * p->a_step,
+                *b = (const int64_t *)g->b + batch * p->b_step;
+  int64_t *c = (int64_t *)g->c + batch * p->c_step;
+  for (int64_t i = 0; i < g->m; ++i)
+    for (int64_t j = 0; j < g->n; ++j) {
+      uint64_t sum = 0, *out = (uint64_t *)&c[i * g->c_row + j * g->c_col];
+      for (int64_t k = 0; k < g->k; ++k)
+        sum += (uint64_t)a[i * g->a_row + k * g->a_col] * (uint64_t)b[k * g->b_row + j * g->b_col];
+      *out = (p->beta.i == 0 ? 0 : (uint64_t)p->beta.i * *out) + (uint64_t)p->alpha.i * sum;
+    }
+}
+
+static tn_status int64_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  for (int64_t i = begin; i < end; ++i) run_int64(ctx, i);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ floats */
+
+typedef struct gemm_job {
+  const product *p;
+  const cpu_gemm_kernel *kernel;
+  int64_t rows, columns;      /* of one rectangle */
+  int64_t across, rectangles; /* rectangles in a row of them, and in a matrix */
+  char *scratch;
+  size_t scratch_each; /* per worker */
+} gemm_job;
+
+static cpu_gemm rectangle(const gemm_job *job, int64_t task) {
+  const product *p = job->p;
+  cpu_gemm g = p->g;
+  size_t size = tn_kit_dtype_size(p->dtype);
+  int64_t batch = task / job->rectangles, place = task % job->rectangles;
+  int64_t i = place / job->across * job->rows, j = place % job->across * job->columns;
+  g.m = g.m - i < job->rows ? g.m - i : job->rows;
+  g.n = g.n - j < job->columns ? g.n - j : job->columns;
+  g.a = (const char *)g.a + (size_t)((batch * p->a_step + i * g.a_row) * (int64_t)size);
+  g.b = (const char *)g.b + (size_t)((batch * p->b_step + j * g.b_col) * (int64_t)size);
+  g.c = (char *)g.c + (size_t)((batch * p->c_step + i * g.c_row + j * g.c_col) * (int64_t)size);
+  return g;
+}
+
+static tn_status gemm_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const gemm_job *job = ctx;
+  for (int64_t task = begin; task < end; ++task) {
+    cpu_gemm g = rectangle(job, task);
+    if (is_dots(&g))
+      run_dots(&g, job->p->dtype);
+    else
+      job->kernel->run(&g, job->scratch + (size_t)worker * job->scratch_each);
+  }
+  return TN_OK;
+}
+
+/* Fewest multiply-adds worth a thread: 2^19 are some 4 us on one AVX-512 core, fork and join about 1. */
+enum { TASK_WORK = 1 << 19 };
+
+/* Halves the longer side (in register tiles) until there are enough rectangles. */
+static void split(gemm_job *job, int64_t wanted) {
+  const cpu_gemm *g = &job->p->g;
+  int64_t mr = job->kernel->mr, nr = job->kernel->nr, down = 1, across = 1;
+  while (down * across < wanted) {
+    int64_t tiles_m = g->m / (mr * down), tiles_n = g->n / (nr * across);
+    if (tiles_m < 2 && tiles_n < 2) break;
+    if (tiles_n * nr >= tiles_m * mr)
+      across *= 2;
+    else
+      down *= 2;
+  }
+  job->rows = ((g->m + down - 1) / down + mr - 1) / mr * mr;
+  job->columns = ((g->n + across - 1) / across + nr - 1) / nr * nr;
+  job->across = (g->n + job->columns - 1) / job->columns;
+  job->rectangles = job->across * ((g->m + job->rows - 1) / job->rows);
+}
+
+static tn_status run_product(tn_call *call, product *p) {
+  const tn_host *host = tn_kit_host();
+  if (p->g.m == 0 || p->g.n == 0 || p->batch == 0) return TN_OK;
+  if (p->dtype == TN_INT64) return host->parallel_for(p->batch, 1, int64_chunk, p);
+  if ((p->g.n == 1 && p->g.m > 1 && !is_dots(&p->g)) || (p->g.c_col != 1 && p->g.c_row == 1)) {
+    p->g = transposed(&p->g);
+    int64_t step = p->a_step;
+    p->a_step = p->b_step;
+    p->b_step = step;
+  }
+  gemm_job job = {.p = p, .kernel = p->dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64};
+  double work = (double)p->g.m * (double)p->g.n * (double)(p->g.k > 0 ? p->g.k : 1);
+  int64_t threads = host->num_threads(), wanted = (int64_t)(work / TASK_WORK);
+  split(&job, p->batch >= threads ? 1 : wanted < threads ? wanted : threads);
+  int64_t tasks = job.rectangles * p->batch;
+  double grain = TASK_WORK / (work / (double)job.rectangles);
+  if (grain > (double)tasks) grain = (double)tasks;
+  cpu_gemm first = rectangle(&job, 0);
+  job.scratch_each = (job.kernel->scratch_bytes(&first) + 63) / 64 * 64;
+  void *scratch;
+  TN_TRY(cpu_scratch(call, job.scratch_each * (size_t)threads, &scratch));
+  job.scratch = scratch;
+  if (tasks == 1) return gemm_chunk(0, 1, 0, &job);
+  return host->parallel_for(tasks, grain < 1 ? 1 : (int64_t)grain, gemm_chunk, &job);
+}
+
+/* ------------------------------------------------------------------ operands */
+
+/* A matrix (or batch of them): where it lies and its strides in elements. */
+typedef struct matrix {
+  const void *data;
+  int64_t batch, row, col;
+} matrix;
+
+static matrix matrix_of(const tn_view *v, const void *data, bool own_strides) {
+  uint32_t n = v->ndim;
+  if (own_strides) return (matrix){data, n == 3 ? v->strides[0] : 0, v->strides[n - 2], v->strides[n - 1]};
+  int64_t columns = v->sizes[n - 1];
+  return (matrix){data, n == 3 ? columns * v->sizes[1] : 0, columns, 1};
+}
+
+/* v's matrices in the dtype that the product computes in: as they lie, or row-major in scratch. */
+static tn_status operand(tn_call *call, const tn_view *v, tn_dtype dtype, matrix *out) {
+  const void *data = v->data;
+  if (v->dtype != dtype) TN_TRY(cpu_contiguous_data(call, v, dtype, &data));
+  *out = matrix_of(v, data, v->dtype == dtype);
+  return TN_OK;
+}
+
+static tn_dtype product_dtype(tn_dtype dtype) {
+  return tn_kit_dtype_is_float(dtype) ? cpu_wide(dtype) : TN_INT64;
+}
+
+/* result = beta * self + alpha * (a @ b). self (may be NULL) broadcasts; beta 0 ignores it, NaN and all. */
+static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *self, const tn_view *a,
+                          const tn_view *b, cpu_scalar beta, cpu_scalar alpha) {
+  tn_dtype dtype = product_dtype(result->dtype);
+  cpu_local wide;
+  const tn_view *target = result;
+  if (result->numel == 0) return TN_OK;
+  if (dtype != result->dtype) {
+    void *data;
+    TN_TRY(cpu_scratch(call, (size_t)result->numel * tn_kit_dtype_size(dtype), &data));
+    cpu_local_contiguous(&wide, data, dtype, result->ndim, result->sizes);
+    target = &wide.view;
+  }
+  bool adds = self && (beta.f != 0 || beta.i != 0);
+  if (adds && !(target == result && self->data == result->data)) TN_TRY(cpu_copy(target, self));
+  matrix ma, mb, mc = matrix_of(target, target->data, true);
+  TN_TRY(operand(call, a, dtype, &ma));
+  TN_TRY(operand(call, b, dtype, &mb));
+  uint32_t n = result->ndim;
+  cpu_scalar none = {0, 0};
+  product p = {.g = {.m = result->sizes[n - 2],
+                     .n = result->sizes[n - 1],
+                     .k = a->sizes[n - 1],
+                     .a = ma.data,
+                     .a_row = ma.row,
+                     .a_col = ma.col,
+                     .b = mb.data,
+                     .b_row = mb.row,
+                     .b_col = mb.col,
+                     .c = target->data,
+                     .c_row = mc.row,
+                     .c_col = mc.col,
+                     .alpha = alpha.f,
+                     .beta = adds ? beta.f : 0},
+               .batch = n == 3 ? result->sizes[0] : 1,
+               .a_step = ma.batch,
+               .b_step = mb.batch,
+               .c_step = mc.batch,
+               .dtype = dtype,
+               .alpha = alpha,
+               .beta = adds ? beta : none};
+  TN_TRY(run_product(call, &p));
+  return target == result ? TN_OK : cpu_copy(result, target);
+}
+
+static const cpu_scalar one = {1, 1}, zero = {0, 0};
+
+tn_status cpu_op_mm(tn_call *call, const tn_value *args, tn_value *out) {
+  return multiply(call, out[0].u.v, NULL, args[0].u.v, args[1].u.v, zero, one);
+}
+
+tn_status cpu_op_bmm(tn_call *call, const tn_value *args, tn_value *out) {
+  return cpu_op_mm(call, args, out);
+}
+
+tn_status cpu_op_addmm(tn_call *call, const tn_value *args, tn_value *out) {
+  cpu_scalar beta = args[3].kind == TN_VAL_NONE ? one : cpu_scalar_of(&args[3]);
+  cpu_scalar alpha = args[4].kind == TN_VAL_NONE ? one : cpu_scalar_of(&args[4]);
+  return multiply(call, out[0].u.v, args[0].u.v, args[1].u.v, args[2].u.v, beta, alpha);
+}
+
+tn_status cpu_op_baddbmm(tn_call *call, const tn_value *args, tn_value *out) {
+  return cpu_op_addmm(call, args, out);
+}
+
+/* v as a column (n, 1) or a row (1, n). */
+static void as_matrix(cpu_local *out, const tn_view *v, bool column) {
+  cpu_local_copy(out, v);
+  out->view.ndim = 2;
+  out->sizes[column] = 1;
+  out->sizes[!column] = v->ndim ? v->sizes[0] : 1;
+  out->strides[column] = 1;
+  out->strides[!column] = v->ndim ? v->strides[0] : 1;
+}
+
+tn_status cpu_op_mv(tn_call *call, const tn_value *args, tn_value *out) {
+  cpu_local vec, result;
+  as_matrix(&vec, args[1].u.v, true);
+  as_matrix(&result, out[0].u.v, true);
+  return multiply(call, &result.view, NULL, args[0].u.v, &vec.view, zero, one);
+}
+
+tn_status cpu_op_dot(tn_call *call, const tn_value *args, tn_value *out) {
+  cpu_local row, column, result;
+  as_matrix(&row, args[0].u.v, false);
+  as_matrix(&column, args[1].u.v, true);
+  as_matrix(&result, out[0].u.v, true);
+  return multiply(call, &result.view, NULL, &row.view, &column.view, zero, one);
+}

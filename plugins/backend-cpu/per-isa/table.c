@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one symbol of this instruction set that the rest of the backend sees.
+ */
+#include "plugins/backend-cpu/per-isa/per_isa.h"
+
+static cpu_ew_fn elementwise(uint32_t op, tn_dtype dtype) {
+  return dtype >= TN_FLOAT16 ? CPU_FN(cpu_elementwise_float)(op, dtype)
+                             : CPU_FN(cpu_elementwise_int)(op, dtype);
+}
+
+const cpu_isa CPU_FN(cpu_isa) = {
+    .name = CPU_TEXT(CPU_ISA),
+    .elementwise = elementwise,
+    .cast = CPU_FN(cpu_cast),
+    .fold = CPU_FN(cpu_fold),
+    .fold_rows = CPU_FN(cpu_fold_rows),
+    .gemm_f32 = &CPU_FN(cpu_gemm_f32),
+    .gemm_f64 = &CPU_FN(cpu_gemm_f64),
+    .dot_f32 = CPU_FN(cpu_dot_f32),
+    .dot_f64 = CPU_FN(cpu_dot_f64),
+    .rows_f32 = &CPU_FN(cpu_rows_f32),
+    .rows_f64 = &CPU_FN(cpu_rows_f64),
+    .adam_f32 = CPU_FN(cpu_adam_f32),
+    .adam_f64 = CPU_FN(cpu_adam_f64),
+    .sgd_f32 = CPU_FN(cpu_sgd_f32),
+    .sgd_f64 = CPU_FN(cpu_sgd_f64),
+};

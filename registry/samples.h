@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of every operator, as the tests walk them. The generator fills the table (op_samples.c) from the
+ * `samples:` lines of registry/ops and, for elementwise entries, adds broadcast, 0-d, empty and non-contiguous
+ * ones by itself. A sample says what to make, not what comes out: references live in tests/ops.
+ *
+ * A sample belongs to the functional operator; its in-place and out forms take the same arguments.
+ */
+#ifndef TENON_REGISTRY_SAMPLES_H
+#define TENON_REGISTRY_SAMPLES_H
+
+#include <tenon/types.h>
+
+/* tn_sample_arg.kind */
+enum {
+  TN_SAMPLE_DEFAULT = 0,     /* not given: pass kind NONE, the schema's default applies */
+  TN_SAMPLE_NONE = 1,        /* given as None */
+  TN_SAMPLE_TENSOR = 2,      /* tensors[0] */
+  TN_SAMPLE_TENSORS = 3,     /* a list: n_tensors of tensors */
+  TN_SAMPLE_VALUE = 4,       /* value, ready to pass */
+  TN_SAMPLE_TESTED_DTYPE = 5 /* the dtype under test */
+};
+
+/* tn_sample_tensor.layout: how the stated shape lies in memory. */
+enum {
+  TN_SAMPLE_CONTIGUOUS = 0,
+  TN_SAMPLE_TRANSPOSED = 1, /* the last two dims are swapped in memory */
+  TN_SAMPLE_SLICED = 2,     /* every second element of the last dim of a larger tensor, with an offset */
+  TN_SAMPLE_EXPANDED = 3    /* the first dim has stride 0 */
+};
+
+/* One tensor to make. Values are uniform in [low, high); for integers whole numbers of that range. */
+typedef struct tn_sample_tensor {
+  const int64_t *sizes; /* ndim entries */
+  uint8_t ndim;
+  uint8_t layout; /* TN_SAMPLE_CONTIGUOUS, ... */
+  tn_dtype dtype; /* TN_DTYPE_NONE: the dtype under test */
+  bool absent;    /* entry of a Tensor?[] that is None */
+  bool has_range; /* false: the test's usual range, low and high are 0 */
+  double low, high;
+} tn_sample_tensor;
+
+typedef struct tn_sample_arg {
+  uint8_t kind; /* TN_SAMPLE_... */
+  uint32_t n_tensors;
+  const tn_sample_tensor *tensors;
+  tn_value value; /* numbers of a Scalar argument have their own kind; lists point to static arrays */
+} tn_sample_arg;
+
+typedef struct tn_sample {
+  const char *op;            /* "mul.Tensor"; NULL ends the table */
+  const char *text;          /* as written, for messages; of automatic ones what they are */
+  const tn_sample_arg *args; /* one per schema argument */
+  uint32_t n_args;
+  bool automatic; /* made by the generator for an elementwise entry */
+} tn_sample;
+
+/* Samples of one operator stand together, in the order of the operator table. */
+extern const tn_sample tn_op_samples[];
+
+#endif

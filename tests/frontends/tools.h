@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of this folder share. Each helper ends the test if it fails itself.
+ */
+#ifndef TN_TEST_FRONTENDS_TOOLS_H
+#define TN_TEST_FRONTENDS_TOOLS_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "tn_test.h"
+
+/* A float32 vector (owned). */
+tn_tensor *tt_vector(const double *values, size_t n);
+#define TT_VECTOR(...) \
+  tt_vector((const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+/* Element i in row-major order, of any real dtype. */
+double tt_at(tn_tensor *tensor, size_t i);
+/* Overwrites a file in this process's temporary folder and returns its path (borrowed until the next call).
+ * */
+const char *tt_file(const char *name, const void *data, size_t size_bytes);
+/* The folder itself; made at the first call, removed at exit. */
+const char *tt_folder(void);
+
+/* What a command left: exit status (128 + n after signal n), stdout and stderr, cut at their sizes. */
+typedef struct tt_result {
+  int status;
+  char out[1 << 18];
+  char words[1 << 12];
+} tt_result;
+/* Runs `tenon ARGUMENTS` through the shell. Borrowed until the next call. */
+const tt_result *tt_tenon(const char *arguments);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where plugins come from, who gets a name, what the user may decide, and what a good plugin can do.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "folder.h"
+#include "tn_test.h"
+
+TN_TEST(load, toy_backend_computes) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  char *answer = probe(f.path, "", "plugins devices open toy:1 open toy:2 add toy devices");
+  TN_CHECK_CONTAINS(answer, "[toy] loadable: \n");
+  TN_CHECK_CONTAINS(answer, "toy [toy] loadable: \n");
+  TN_CHECK_CONTAINS(answer, "toy:1: open as toy:1");
+  TN_CHECK_CONTAINS(answer,
+                    "toy:2: error 8: device toy:2: there are 2 devices of this kind, the last is toy:1");
+  TN_CHECK_CONTAINS(answer, "add toy: 11 22 33");
+  TN_CHECK_CONTAINS(answer, "toy:0 [toy] ready: the first toy");
+  TN_CHECK_CONTAINS(answer, "toy:1 [toy] ready: the second toy");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, relative_and_missing_roots_are_reported) {
+  char *answer = probe("somewhere/below:/no/such/folder", "", "plugins");
+  TN_CHECK_CONTAINS(answer, "[somewhere/below] rejected: search root skipped: the path is relative");
+  TN_CHECK_CONTAINS(answer, "[/no/such/folder] rejected: search root skipped: No such file or directory");
+  free(answer);
+}
+
+TN_TEST(load, a_root_that_others_may_write_is_refused) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  TN_CHECK_INT(chmod(f.path, 0777), 0);
+  char *answer = probe(f.path, "", "plugins open toy");
+  TN_CHECK_CONTAINS(answer, "is writable by others (mode 777)");
+  TN_CHECK_CONTAINS(answer, "no plugin offers a device toy");
+  free(answer);
+  TN_CHECK_INT(chmod(f.path, 01777), 0);
+  answer = probe(f.path, "", "open toy");
+  TN_CHECK_CONTAINS(answer, "toy: open as toy");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, the_same_root_twice_lists_once) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  char both[1200];
+  snprintf(both, sizeof both, "%s:%s/", f.path, f.path);
+  char *answer = probe(both, "", "plugins");
+  const char *first = strstr(answer, "[toy]");
+  TN_CHECK_NOT_NULL(first);
+  TN_CHECK_PTR_NULL(strstr(first + 1, "[toy]"));
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, a_name_belongs_to_the_first_root) {
+  folder one = folder_make(), two = folder_make();
+  folder_add(&one, "toy");
+  folder_add(&two, "twin");
+  folder_add_copy(&two, "toy", "copy.so", 0, -1, 0);
+  char roots[1200];
+  snprintf(roots, sizeof roots, "%s:%s", one.path, two.path);
+  char *answer = probe(roots, "", "plugins add toy");
+  TN_CHECK_CONTAINS(answer, "copy.so [toy] rejected: plugin name toy is taken by ");
+  TN_CHECK_CONTAINS(answer, "[twin] rejected: device name toy is taken by ");
+  TN_CHECK_CONTAINS(answer, "add toy: 11 22 33");
+  free(answer);
+  folder_remove(&one);
+  folder_remove(&two);
+}
+
+TN_TEST(load, the_user_switches_a_plugin_off) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  char *answer = probe(f.path, "TENON_PROVIDERS=other:off,toy:off", "open toy");
+  TN_CHECK_CONTAINS(answer, "toy: error 8: device toy: plugin toy (");
+  TN_CHECK_CONTAINS(answer, "is rejected: switched off by TENON_PROVIDERS");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, privateuse1_is_an_alias) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "no_hardware");
+  char *answer = probe(f.path, "", "open privateuse1");
+  TN_CHECK_CONTAINS(answer, "privateuse1: open as toy");
+  free(answer);
+  answer = probe(f.path, "TENON_PRIVATEUSE1=no-hardware", "open privateuse1");
+  TN_CHECK_CONTAINS(answer, "plugin no-hardware (");
+  free(answer);
+  answer = probe(f.path, "TENON_PRIVATEUSE1=nobody", "open privateuse1");
+  TN_CHECK_CONTAINS(answer, "TENON_PRIVATEUSE1 is nobody: no usable plugin of that name offers a device");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, a_plugin_adds_operators_and_providers) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "operators");
+  char *answer = probe(f.path, "", "twice toy why add.Tensor toy plugins");
+  TN_CHECK_CONTAINS(answer, "twice toy: 2 4 6");
+  TN_CHECK_CONTAINS(answer, "for float32: operators runs (priority 7");
+  TN_CHECK_CONTAINS(answer, "for float32: toy is asked if those before it decline (priority 0");
+  TN_CHECK_CONTAINS(
+      answer, "[operators] ready: 2 kernels are not used, because this host lacks their operator, key or "
+              "schema (first: an.operator_of_the_future)");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, plugins_in_conflict_are_both_named) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "rival");
+  char *answer = probe(f.path, "", "add toy open rival");
+  TN_CHECK_CONTAINS(answer, "rival: error 8: device rival: plugin rival (");
+  TN_CHECK_CONTAINS(answer, "conflicts with plugin toy, which is open");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, threads_wait_for_one_opening) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "half_init");
+  folder_add(&f, "operators");
+  char *answer = probe(f.path, "", "threads toy plugins");
+  TN_CHECK_CONTAINS(answer, "threads toy: 8 of 8");
+  TN_CHECK_CONTAINS(answer, "[toy] ready: ");
+  TN_CHECK_CONTAINS(answer, "[half-init] failed: ");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, nothing_runs_after_shutdown) {
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  char *answer = probe(f.path, "", "add toy shutdown open toy shutdown");
+  TN_CHECK_CONTAINS(answer, "add toy: 11 22 33");
+  TN_CHECK_CONTAINS(answer, "toy: error 12: tn_shutdown was called");
+  free(answer);
+  folder_remove(&f);
+}
+
+TN_TEST(load, unknown_devices_are_named) {
+  char *answer = probe("", "", "open warp open meta open : open toy:x");
+  TN_CHECK_CONTAINS(answer, "warp: error 7: no plugin offers a device warp");
+  TN_CHECK_CONTAINS(answer, "meta: open as meta");
+  TN_CHECK_CONTAINS(answer, "error 2: \":\" is no device name");
+  TN_CHECK_CONTAINS(answer, "error 2: \"toy:x\": the index after ':' is a number from 0 to 32767");
+  free(answer);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls that must fail: each gives a status whose words name the operator and what came, the result is NULL,
+ * and nothing that was passed in has changed, its version counter included.
+ */
+#include "make.h"
+
+/* Two operands that are wrong together under a binary call. */
+typedef tn_status (*binary_fn)(tn_tensor *a, tn_tensor *b, tn_tensor **out);
+
+static void check_refused(binary_fn fn, tn_tensor *a, tn_tensor *b, tn_status code, const char *words) {
+  tn_tensor *out = (tn_tensor *)(uintptr_t)8; /* must be overwritten */
+  TN_CHECK_FAILS(fn(a, b, &out), code, words);
+  TN_CHECK_PTR_NULL(out);
+}
+
+TN_TEST(ops_bad_input, null_handles_are_named) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *out = x;
+  TN_CHECK_FAILS(tn_add(NULL, x, tn_int(1), &out), TN_ERR_INVALID_ARGUMENT, "self");
+  TN_CHECK_PTR_NULL(out);
+  TN_CHECK_FAILS(tn_add(x, NULL, tn_int(1), &out), TN_ERR_INVALID_ARGUMENT, "other");
+  TN_CHECK_FAILS(tn_relu(NULL, &out), TN_ERR_INVALID_ARGUMENT, "relu");
+  TN_CHECK_FAILS(tn_add_(NULL, x, tn_int(1)), TN_ERR_INVALID_ARGUMENT, "self");
+  TN_CHECK_FAILS(tn_linear(x, NULL, NULL, &out), TN_ERR_INVALID_ARGUMENT, "weight");
+  TN_CHECK_FAILS(tn_add(x, x, tn_int(1), NULL), TN_ERR_INVALID_ARGUMENT, "add");
+  check_untouched(x);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, null_entries_of_lists) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *out = NULL;
+  tn_tensor *list[] = {x, NULL};
+  TN_CHECK_FAILS(tn_cat(list, 2, 0, &out), TN_ERR_INVALID_ARGUMENT, "cat");
+  TN_CHECK_FAILS(tn_stack(list, 2, 0, &out), TN_ERR_INVALID_ARGUMENT, "stack");
+  TN_CHECK_FAILS(tn_cat(list, 0, 0, &out), TN_ERR_INVALID_ARGUMENT, "cat");
+  TN_CHECK_FAILS(tn_cat(NULL, 2, 0, &out), TN_ERR_INVALID_ARGUMENT, "cat");
+  TN_CHECK_PTR_NULL(out);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, shapes_that_do_not_broadcast) {
+  tn_tensor *a = make_float(SIZES(2, 3)), *b = make_float(SIZES(2, 4));
+  check_refused(tn_mul, a, b, TN_ERR_INVALID_ARGUMENT, "mul.Tensor");
+  check_refused(tn_maximum, a, b, TN_ERR_INVALID_ARGUMENT, "maximum");
+  check_refused(tn_eq, a, b, TN_ERR_INVALID_ARGUMENT, "eq.Tensor");
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+}
+
+TN_TEST(ops_bad_input, in_place_result_would_not_fit) {
+  tn_tensor *a = make_float(SIZES(1, 3)), *b = make_float(SIZES(2, 3));
+  uint32_t version = version_of(a);
+  TN_CHECK_FAILS(tn_mul_(a, b), TN_ERR_INVALID_ARGUMENT, "mul_");
+  TN_CHECK_INT(version_of(a), version);
+  check_untouched(a);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+}
+
+TN_TEST(ops_bad_input, in_place_result_of_a_higher_category) {
+  tn_tensor *a = make_int(SIZES(3)), *b = make_float(SIZES(3));
+  uint32_t version = version_of(a);
+  TN_CHECK_FAILS(tn_add_(a, b, tn_int(1)), TN_ERR_DTYPE, "add_");
+  TN_CHECK_FAILS(tn_div_(a, a), TN_ERR_DTYPE, "div_");
+  TN_CHECK_FAILS(tn_exp_(a), TN_ERR_DTYPE, "exp_");
+  TN_CHECK_INT(version_of(a), version);
+  check_untouched(a);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+}
+
+TN_TEST(ops_bad_input, matrices_that_do_not_fit) {
+  tn_tensor *a = make_float(SIZES(2, 3)), *b = make_float(SIZES(4, 2)), *v = make_float(SIZES(3));
+  tn_tensor *three = make_float(SIZES(2, 3, 2)), *out = NULL;
+  check_refused(tn_mm, a, b, TN_ERR_INVALID_ARGUMENT, "mm");
+  check_refused(tn_mm, a, v, TN_ERR_INVALID_ARGUMENT, "mm");
+  check_refused(tn_mm, a, three, TN_ERR_INVALID_ARGUMENT, "mm");
+  check_refused(tn_bmm, three, three, TN_ERR_INVALID_ARGUMENT, "bmm");
+  check_refused(tn_dot, v, a, TN_ERR_INVALID_ARGUMENT, "dot");
+  check_refused(tn_matmul, a, b, TN_ERR_INVALID_ARGUMENT, "2");
+  TN_CHECK_FAILS(tn_addmm(b, a, v, tn_int(1), tn_int(1), &out), TN_ERR_INVALID_ARGUMENT, "addmm");
+  TN_CHECK_FAILS(tn_linear(a, b, NULL, &out), TN_ERR_INVALID_ARGUMENT, "2");
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(v);
+  tn_tensor_release(three);
+}
+
+TN_TEST(ops_bad_input, dtypes_that_an_operator_does_not_take) {
+  tn_tensor *ints = make_int(SIZES(2, 3)), *floats = make_float(SIZES(2, 3)), *out = NULL;
+  TN_CHECK_FAILS(tn_mean(ints, TN_DTYPE_NONE, &out), TN_ERR_DTYPE, "mean");
+  check_refused(tn_mm, ints, floats, TN_ERR_DTYPE, "mm");
+  TN_CHECK_FAILS(tn_bitwise_not(floats, &out), TN_ERR_DTYPE, "bitwise_not");
+  TN_CHECK_FAILS(tn_gather(floats, 0, floats, false, &out), TN_ERR_DTYPE, "gather");
+  TN_CHECK_FAILS(tn_embedding(floats, floats, -1, false, false, &out), TN_ERR_DTYPE, "embedding");
+  TN_CHECK_PTR_NULL(out);
+  tn_tensor_release(ints);
+  tn_tensor_release(floats);
+}
+
+TN_TEST(ops_bad_input, dims_out_of_range) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *out = NULL;
+  TN_CHECK_FAILS(tn_sum_dim(x, SIZES(2), false, TN_DTYPE_NONE, &out), TN_ERR_INVALID_ARGUMENT, "sum.dim");
+  TN_CHECK_FAILS(tn_sum_dim(x, SIZES(0, 0), false, TN_DTYPE_NONE, &out), TN_ERR_INVALID_ARGUMENT, "sum.dim");
+  TN_CHECK_FAILS(tn_sum_dim(x, SIZES(1, -1), false, TN_DTYPE_NONE, &out), TN_ERR_INVALID_ARGUMENT, "sum.dim");
+  TN_CHECK_FAILS(tn_transpose(x, 0, -3, &out), TN_ERR_INVALID_ARGUMENT, "transpose");
+  TN_CHECK_FAILS(tn_permute(x, SIZES(0), &out), TN_ERR_INVALID_ARGUMENT, "permute");
+  TN_CHECK_FAILS(tn_permute(x, SIZES(1, 1), &out), TN_ERR_INVALID_ARGUMENT, "permute");
+  TN_CHECK_FAILS(tn_select(x, 0, 2, &out), TN_ERR_INVALID_ARGUMENT, "select");
+  TN_CHECK_FAILS(tn_select(x, 0, -3, &out), TN_ERR_INVALID_ARGUMENT, "select");
+  TN_CHECK_FAILS(tn_narrow(x, 1, 2, 2, &out), TN_ERR_INVALID_ARGUMENT, "narrow");
+  TN_CHECK_FAILS(tn_slice(x, 0, NULL, NULL, 0, &out), TN_ERR_INVALID_ARGUMENT, "slice");
+  TN_CHECK_FAILS(tn_unsqueeze(x, 3, &out), TN_ERR_INVALID_ARGUMENT, "unsqueeze");
+  TN_CHECK_FAILS(tn_softmax(x, 2, TN_DTYPE_NONE, &out), TN_ERR_INVALID_ARGUMENT, "softmax");
+  TN_CHECK_FAILS(tn_expand(x, SIZES(2, 4), false, &out), TN_ERR_INVALID_ARGUMENT, "expand");
+  TN_CHECK_FAILS(tn_reshape(x, SIZES(4, 2), &out), TN_ERR_INVALID_ARGUMENT, "6");
+  TN_CHECK_FAILS(tn_reshape(x, SIZES(-1, -1), &out), TN_ERR_INVALID_ARGUMENT, "-1");
+  TN_CHECK_PTR_NULL(out);
+  check_untouched(x);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, extremes_of_integers) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *out = NULL;
+  TN_CHECK_FAILS(tn_select(x, INT64_MIN, 0, &out), TN_ERR_INVALID_ARGUMENT, "select");
+  TN_CHECK_FAILS(tn_select(x, 0, INT64_MAX, &out), TN_ERR_INVALID_ARGUMENT, "select");
+  TN_CHECK_FAILS(tn_narrow(x, 0, 1, INT64_MAX, &out), TN_ERR_INVALID_ARGUMENT, "narrow");
+  TN_CHECK_FAILS(tn_zeros(SIZES(-1), NULL, &out), TN_ERR_INVALID_ARGUMENT, "-1");
+  TN_CHECK(tn_zeros(SIZES(INT64_MAX / 2, 3), NULL, &out) != TN_OK);
+  TN_CHECK(tn_expand(x, SIZES(INT64_MAX, 2, 3), false, &out) != TN_OK);
+  TN_CHECK(tn_zeros(SIZES(INT64_MAX / 8), NULL, &out) != TN_OK);
+  TN_CHECK_PTR_NULL(out);
+  TN_CHECK_OK(tn_slice(x, 0, &(int64_t){INT64_MIN}, &(int64_t){INT64_MAX}, INT64_MAX, &out));
+  TN_CHECK_INT(tn_tensor_sizes(out)[0], 1);
+  tn_tensor_release(out);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, index_values_out_of_range) {
+  tn_tensor *x = make_float(SIZES(3, 4)), *rows = make_int(SIZES(5)), *square = make_int(SIZES(3, 4)), *out = NULL;
+  TN_CHECK_FAILS(tn_index_select(x, 0, rows, &out), TN_ERR_INVALID_ARGUMENT, "index_select");
+  TN_CHECK_FAILS(tn_gather(x, 0, square, false, &out), TN_ERR_INVALID_ARGUMENT, "gather");
+  TN_CHECK_FAILS(tn_embedding(x, rows, -1, false, false, &out), TN_ERR_INVALID_ARGUMENT, "embedding");
+  TN_CHECK_FAILS(tn_scatter_add(x, 0, square, x, &out), TN_ERR_INVALID_ARGUMENT, "scatter_add");
+  TN_CHECK_FAILS(tn_scatter_add_(x, 0, square, square), TN_ERR_DTYPE, "scatter_add");
+  TN_CHECK_FAILS(tn_nll_loss(x, rows, NULL, 1, -100, &out), TN_ERR_INVALID_ARGUMENT, "nll_loss");
+  TN_CHECK_PTR_NULL(out);
+  check_untouched(x);
+  tn_tensor_release(x);
+  tn_tensor_release(rows);
+  tn_tensor_release(square);
+}
+
+TN_TEST(ops_bad_input, class_targets_out_of_range) {
+  tn_tensor *scores = make_float(SIZES(5, 3)), *target = make_int(SIZES(5)), *out = NULL;
+  TN_CHECK_FAILS(tn_nll_loss(scores, target, NULL, 1, -100, &out), TN_ERR_INVALID_ARGUMENT, "nll_loss");
+  TN_CHECK_PTR_NULL(out);
+  tn_tensor_release(scores);
+  tn_tensor_release(target);
+}
+
+TN_TEST(ops_bad_input, overlapping_writes_are_refused) {
+  tn_tensor *row = make_float(SIZES(4)), *wide = NULL, *left = NULL, *right = NULL;
+  TN_CHECK_OK(tn_expand(row, SIZES(3, 4), false, &wide));
+  TN_CHECK_FAILS(tn_add_scalar_(wide, tn_int(1), tn_int(1)), TN_ERR_OVERLAP, "add_");
+  TN_CHECK_FAILS(tn_zero_(wide), TN_ERR_OVERLAP, "zero_");
+  TN_CHECK_OK(tn_narrow(row, 0, 0, 3, &left));
+  TN_CHECK_OK(tn_narrow(row, 0, 1, 3, &right));
+  TN_CHECK_FAILS(tn_add_(left, right, tn_int(1)), TN_ERR_OVERLAP, "add_");
+  TN_CHECK_FAILS(tn_add_out(right, right, tn_int(1), left), TN_ERR_OVERLAP, "add");
+  check_untouched(row);
+  tn_tensor_release(left);
+  tn_tensor_release(right);
+  tn_tensor_release(wide);
+  tn_tensor_release(row);
+}
+
+TN_TEST(ops_bad_input, out_of_the_wrong_dtype_or_device) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *ints = make_int(SIZES(2, 3)), *meta = NULL;
+  TN_CHECK_FAILS(tn_add_out(x, x, tn_int(1), ints), TN_ERR_DTYPE, "add");
+  check_untouched(ints);
+  TN_CHECK_OK(tn_empty(SIZES(2, 3), TN_OPTIONS(.has_device = true, .device = {.backend = TN_BACKEND_META}), 0, &meta));
+  TN_CHECK_FAILS(tn_add_out(x, x, tn_int(1), meta), TN_ERR_DEVICE, "add");
+  tn_tensor_release(meta);
+  tn_tensor_release(ints);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, tensors_on_different_devices) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *meta = NULL, *out = NULL;
+  TN_CHECK_OK(tn_empty(SIZES(2, 3), TN_OPTIONS(.has_device = true, .device = {.backend = TN_BACKEND_META}), 0, &meta));
+  TN_CHECK_FAILS(tn_tensor_to_host(meta, (float[6]){0}, 24), TN_ERR_UNSUPPORTED, "meta");
+  TN_CHECK_OK(tn_mul(x, meta, &out)); /* meta wins over every device */
+  TN_CHECK_INT(tn_tensor_device(out).backend, TN_BACKEND_META);
+  tn_tensor_release(out);
+  tn_tensor_release(meta);
+  tn_tensor_release(x);
+}
+
+TN_TEST(ops_bad_input, optimiser_lists_of_different_lengths) {
+  tn_tensor *x = make_float(SIZES(3)), *g = make_float(SIZES(3)), *other = make_float(SIZES(4));
+  tn_tensor *two[] = {g, g}, *wrong[] = {other};
+  TN_CHECK_FAILS(tn_fused_sgd_(&x, 1, two, 2, NULL, 0, 0, 0, 0.1, 0, false, false, false, NULL, NULL),
+                 TN_ERR_INVALID_ARGUMENT, "_fused_sgd_");
+  TN_CHECK_FAILS(tn_fused_sgd_(&x, 1, wrong, 1, NULL, 0, 0, 0, 0.1, 0, false, false, false, NULL, NULL),
+                 TN_ERR_INVALID_ARGUMENT, "_fused_sgd_");
+  TN_CHECK_INT(version_of(x), 0);
+  check_untouched(x);
+  tn_tensor_release(x);
+  tn_tensor_release(g);
+  tn_tensor_release(other);
+}
+
+TN_TEST(ops_bad_input, too_many_dims) {
+  tn_dim sizes[TN_MAX_RANK + 1];
+  tn_tensor *out = NULL;
+  for (int d = 0; d <= TN_MAX_RANK; d++) sizes[d] = 1;
+  TN_CHECK_OK(tn_zeros(sizes, TN_MAX_RANK, NULL, &out));
+  tn_tensor *more = NULL;
+  TN_CHECK_FAILS(tn_unsqueeze(out, 0, &more), TN_ERR_INVALID_ARGUMENT, "unsqueeze");
+  tn_tensor_release(out);
+  TN_CHECK_FAILS(tn_zeros(sizes, TN_MAX_RANK + 1, NULL, &out), TN_ERR_INVALID_ARGUMENT, "65");
+  TN_CHECK_PTR_NULL(out);
+}

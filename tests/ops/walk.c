@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walking operators, samples and dtypes, and reporting: a check looks at all cases of its family and prints a
+ * line for each finding, so that one run shows everything that is wrong; the test fails at the end.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/load.h>
+
+#include "case.h"
+
+static int findings;
+enum { MOST_LINES = 60 }; /* more findings are counted, not printed */
+
+void finding(const op_case *c, const char *format, ...) {
+  va_list list;
+  if (++findings > MOST_LINES) return;
+  printf("\n  %s (%s) %s: ", c->op->name, c->sample->text, tn_dtype_name(c->dtype));
+  va_start(list, format);
+  vprintf(format, list);
+  va_end(list);
+  fflush(stdout);
+}
+
+/* ------------------------------------------------------------------ operators and samples */
+
+bool in_family(const tn_op *op, const char *family) {
+  char name[64];
+  snprintf(name, sizeof name, "/%s.yaml", family);
+  return op->def && op->def->file && strstr(op->def->file, name);
+}
+
+const tn_sample *first_sample(const tn_op *op) {
+  for (const tn_sample *s = tn_op_samples; s->op; s++)
+    if (strcmp(s->op, op->name) == 0) return s;
+  return NULL;
+}
+
+const tn_op *form_of(const tn_op *op, uint8_t form) {
+  for (size_t i = 0; i < tni_op_count(); i++) {
+    const tn_op *other = tni_op_at(i);
+    if (other != op && other->functional == op && other->form == form) return other;
+  }
+  return NULL;
+}
+
+/* Dtypes that the kernels of the CPU claim; 0 if there are none (a body or a view). */
+static tn_dtype_mask claimed(const tn_op *op) {
+  tn_dtype_mask mask = 0;
+  for (const tni_kernel *k = op->kernels; k; k = k->next)
+    if (k->bit == TN_BACKEND_CPU) mask |= k->dtypes ? k->dtypes : TN_DTYPES_ALL;
+  return mask;
+}
+
+bool may_decline(const tn_op *op, tn_dtype dtype, tn_status status) {
+  if (status != TN_ERR_DTYPE && status != TN_ERR_MISSING_KERNEL && status != TN_ERR_UNSUPPORTED) return false;
+  tn_dtype_mask mask = claimed(op);
+  if (mask && !(op->flags & TN_OP_ALWAYS_BODY)) return status == TN_ERR_DTYPE || !(mask & TN_DTYPE_BIT(dtype));
+  return dtype != TN_FLOAT32 && dtype != TN_FLOAT64;
+}
+
+static void each(const char *family, tn_dtype_mask dtypes, case_fn fn) {
+  TN_CHECK_OK(tn_init());
+  findings = 0;
+  for (size_t i = 0; i < tni_op_count(); i++) {
+    const tn_op *op = tni_op_at(i);
+    if (op->functional != op || !in_family(op, family)) continue;
+    for (const tn_sample *s = first_sample(op); s && s->op && strcmp(s->op, op->name) == 0; s++) {
+      for (tn_dtype dtype = TN_BOOL; dtype <= TN_FLOAT64; dtype++)
+        if (dtypes & TN_DTYPE_BIT(dtype)) fn(op, s, dtype), ref_reset();
+#ifdef TN_STRESS
+      break;
+#endif
+    }
+  }
+  if (findings) printf("\n");
+  TN_CHECK_INT(findings, 0);
+}
+
+void each_case(const char *family, case_fn fn) { each(family, TN_DTYPES_ALL, fn); }
+void each_float64_case(const char *family, case_fn fn) { each(family, TN_DTYPE_BIT(TN_FLOAT64), fn); }
+
+/* ------------------------------------------------------------------ comparing */
+
+static double tolerance_of(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_FLOAT16:
+      return 4e-3;
+    case TN_BFLOAT16:
+      return 3e-2;
+    case TN_FLOAT32:
+      return 1e-5;
+    default:
+      return 1e-11;
+  }
+}
+
+double case_tolerance(const op_case *c, const op_results *results) {
+  double tolerance = 1e-11;
+  for (size_t i = 0; i < c->n_tensors; i++) tolerance = fmax(tolerance, tolerance_of(tn_tensor_dtype(c->tensors[i])));
+  for (uint32_t i = 0; results && i < results->n; i++)
+    if (results->t[i]) tolerance = fmax(tolerance, tolerance_of(tn_tensor_dtype(results->t[i])));
+  /* A composite rounds after every step. */
+  return c->op->kernels ? tolerance : 4 * tolerance;
+}
+
+static bool same_shape(const tn_tensor *t, const rt *expected) {
+  if (tn_tensor_ndim(t) != expected->nd) return false;
+  for (int d = 0; d < expected->nd; d++)
+    if (tn_tensor_sizes(t)[d] != expected->n[d]) return false;
+  return true;
+}
+
+static bool agrees(double got, double expected, double tolerance) {
+  if (got == expected || (isnan(got) && isnan(expected))) return true;
+  return fabs(got - expected) <= tolerance * (1 + fabs(expected));
+}
+
+bool compare(const op_case *c, const char *what, const tn_tensor *t, const rt *expected, double tolerance) {
+  if (!t) {
+    if (expected->check != REF_ABSENT) finding(c, "%s is absent", what);
+    return expected->check == REF_ABSENT;
+  }
+  if (!same_shape(t, expected)) {
+    finding(c, "%s has rank %d and %lld elements, the reference rank %d and %lld", what, (int)tn_tensor_ndim(t),
+            (long long)tn_tensor_numel(t), expected->nd, (long long)expected->numel);
+    return false;
+  }
+  tn_dtype dtype = tn_tensor_dtype(t);
+  const rt *got = read_tensor(t);
+  for (int64_t i = 0; i < got->numel && expected->check != REF_SHAPE; i++) {
+    double value = as_dtype(*rt_at(expected, i), dtype);
+    bool good = expected->check == REF_RANGE ? got->p[i] >= expected->low && got->p[i] < expected->high
+                                             : agrees(got->p[i], value, tolerance);
+    if (good) continue;
+    if (expected->check == REF_RANGE)
+      finding(c, "%s[%lld] is %g, not in [%g, %g)", what, (long long)i, got->p[i], expected->low, expected->high);
+    else
+      finding(c, "%s[%lld] is %.9g, the reference %.9g", what, (long long)i, got->p[i], value);
+    return false;
+  }
+  return true;
+}
