@@ -267,13 +267,13 @@ tn_status tn_backward_run(tn_tensor *root, tn_tensor *seed) {
   return tn_backward_from(&root, &seed, 1, NULL, 0, NULL);
 }
 
-/* What no gradient reached (B9). */
+/* What no gradient came to: zero if the roots lead there (a formula may leave a zero out), else B9. */
 static tn_status fill_missing(request *r, tn_tensor *const *inputs, const tn_backward_options *options) {
   bool materialize = options && options->materialize;
   for (size_t i = 0; i < r->run.n_captures; ++i) {
     tni_capture *c = &r->run.captures[i];
     if (c->grad) continue;
-    if (materialize) {
+    if (materialize || c->reached) {
       const tn_view *v = &inputs[i]->view;
       const tni_shape shape = {v->sizes, tn_view_device(v), v->dtype, v->ndim};
       TN_TRY(tni_grad_zeros(&shape, &c->grad));

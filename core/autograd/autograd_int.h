@@ -8,7 +8,10 @@
  * A node saves a leaf or a plain tensor by its handle, and everything that has a history (inner tensors, views,
  * its own results) by an alias that shares memory and version but no history; the history is the node's own
  * edge, and is put back on unpacking when the backward is itself recorded. So a node never holds a tensor that
- * leads back to it, and dropping the last handle frees a graph at once (A6, A9).
+ * leads back to it, and dropping the last handle frees a graph at once (A6, A9). One case needs a hand: a plain
+ * tensor that a node saved by its handle gets its first history from a call that leads to that node
+ * (c.add_(x * c)). Its handle in those nodes is then exchanged for an alias (tni_circles_break); the version count
+ * moves on with the write, so those nodes could not have used it anyway.
  * A leaf's slot holds its accumulation node (strong); the node knows its leaf weakly and shares the gradient's
  * cell with the slot. Reaching the node from a leaf is therefore one load, which recording needs.
  *
@@ -92,14 +95,22 @@ static inline void tni_node_retain(tni_node *node) {
   atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
 }
 void tni_node_release(tni_node *node); /* NULL is allowed; no recursion over the graph */
+/* Field by field: a struct put together from bytes and read back as a word stalls the next load. */
+static inline void tni_device_set(tn_device *device, const tn_view *v) {
+  device->backend = v->backend;
+  device->reserved = 0;
+  device->index = v->device_index;
+}
 /* Describes a tensor; sizes go to *dims, which moves on. */
 static inline void tni_shape_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
-  shape->sizes = *dims;
-  shape->device = tn_view_device(v);
+  tn_dim *sizes = *dims;
+  unsigned ndim = v->ndim;
+  shape->sizes = sizes;
+  tni_device_set(&shape->device, v);
   shape->dtype = v->dtype;
-  shape->ndim = v->ndim;
-  for (unsigned i = 0; i < v->ndim; ++i) (*dims)[i] = v->sizes[i];
-  *dims += v->ndim;
+  shape->ndim = (uint8_t)ndim;
+  for (unsigned i = 0; i < ndim; ++i) sizes[i] = v->sizes[i];
+  *dims = sizes + ndim;
 }
 /* A node that raises "derivative of X is not implemented" (words), or that sends nothing on (words NULL). */
 tn_status tni_end_node_new(const tn_op *op, tn_tensor *const *outs, uint32_t n_outs, bool raises,
@@ -131,10 +142,26 @@ void tni_cell_release(tni_grad_cell *cell);                      /* NULL is allo
 /* Makes node the history of t (consumes one count of node; drops the old history) and sets the key. The slot
  * must exist, and a retained gradient's cell must be on node already (D11). */
 void tni_history_set(tn_tensor *t, tni_node *node, uint32_t nr);
+/* The same for a tensor that a call has just made (no view, or a view without history so far). */
+tn_status tni_history_new(tn_tensor *t, tni_node *node, uint32_t nr);
 /* History of an inner tensor; fn NULL if it has none. Views whose memory was written get theirs anew. Retained. */
 tn_status tni_grad_fn(tn_tensor *t, tni_edge *out_edge);
 /* Where the gradient of t goes: tni_grad_fn, or the accumulation node of a leaf that requires grad. Retained. */
 tn_status tni_gradient_edge(tn_tensor *t, tni_edge *out_edge);
+/* The same for a tensor that is known to require grad; most are no views and have their node. */
+static inline tn_status tni_edge_of_requiring(tn_tensor *t, tni_edge *out_edge) {
+  tni_autograd *slot = t->autograd;
+  if (TNI_LIKELY(slot && !t->base)) {
+    tni_node *fn = slot->grad_fn;
+    if (!fn) fn = atomic_load_explicit(&slot->accumulator, memory_order_acquire);
+    if (TNI_LIKELY(fn != NULL)) {
+      tni_node_retain(fn);
+      *out_edge = (tni_edge){fn, slot->output_nr};
+      return TN_OK;
+    }
+  }
+  return tni_gradient_edge(t, out_edge);
+}
 static inline bool tni_slot_requires(const tni_autograd *slot) {
   return slot && (slot->requires_grad || slot->grad_fn);
 }
@@ -185,6 +212,10 @@ tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_valu
 /* Keeps the results that the formula uses; in-place calls do it before the write and then say that it happened. */
 tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs);
 void tni_op_node_outs_written(tni_node *node);
+/* Before `t` gets `node` as its first history: no node that `node` leads to may keep t by its handle. */
+tn_status tni_circles_break(const tn_tensor *t, tni_node *node);
+/* The writing operator's node inside a node of copy_slices.c; NULL for other nodes. */
+tni_node *tni_copy_slices_fn(tni_node *node);
 /* Which edge of an operator node belongs to argument `arg`; n_edges if none. */
 uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg);
 
@@ -243,6 +274,7 @@ typedef struct tni_capture {
   tn_tensor *grad;  /* owned: what arrived */
   bool keep;        /* wanted by the caller (else only the path to it) */
   bool execute;     /* leaves of backward(inputs=): the node runs and accumulates */
+  bool reached;     /* the roots lead to it: no gradient then means zero */
   uint32_t next;    /* next capture of the same node + 1 */
 } tni_capture;
 

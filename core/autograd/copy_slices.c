@@ -69,6 +69,10 @@ static void copy_slices_deinit(tni_node *node) {
 
 static const tni_node_class copy_slices_class = {copy_slices_apply, copy_slices_deinit};
 
+tni_node *tni_copy_slices_fn(tni_node *node) {
+  return node->cls == &copy_slices_class ? ((copy_slices *)(void *)node)->fn : NULL;
+}
+
 static tn_status edges_fill(copy_slices *c, tn_tensor *base) {
   for (uint32_t k = 0; k < c->fn->n_edges; ++k) {
     if (k == c->self_edge || !c->fn->edges[k].fn) continue;

@@ -57,6 +57,7 @@ static tn_status mark_paths(tni_graph_task *task) {
     tni_capture *c = &run->captures[i];
     uint32_t index = tni_task_find(task, c->edge.fn);
     if (index == UINT32_MAX) continue;
+    c->reached = true;
     tni_task_entry *e = &task->entries[index];
     c->next = e->capture;
     e->capture = (uint32_t)i + 1;

@@ -11,6 +11,12 @@
 
 static inline size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
 
+/* tni_block_class as a table: by 64-byte steps. */
+static inline unsigned class_of(size_t bytes) {
+  static const uint8_t by_step[TNI_BLOCK_MAX / 64 + 1] = {0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
+  return bytes <= TNI_BLOCK_MAX ? by_step[(bytes + 63) / 64] : TNI_BLOCK_CLASSES;
+}
+
 tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
                        uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims, void **out_payload,
                        tni_node **out_node) {
@@ -19,7 +25,7 @@ tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struc
   size_t at_dims = at_shapes + n_outs * sizeof(tni_shape);
   size_t at_payload = at_dims + n_dims * sizeof(tn_dim);
   size_t bytes = at_payload + payload_bytes;
-  unsigned block_class = bytes <= TNI_BLOCK_MAX ? tni_block_class(bytes) : TNI_BLOCK_CLASSES;
+  unsigned block_class = class_of(bytes);
   char *block = TNI_LIKELY(block_class < TNI_BLOCK_CLASSES) ? tni_block_pop(block_class) : tni_alloc(bytes);
   *out_node = NULL;
   if (TNI_UNLIKELY(!block)) return tni_oom(bytes, "an autograd node");
@@ -29,14 +35,16 @@ tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struc
   atomic_init(&node->refs, 1);
   node->n_outs = n_outs;
   node->n_edges = n_edges;
-  node->device = (tn_device){TN_BACKEND_CPU, 0, 0};
+  node->device.backend = TN_BACKEND_CPU;
+  node->device.reserved = 0;
+  node->device.index = 0;
   node->sequence_nr = tni_tls.sequence_nr++;
   node->edges = (tni_edge *)(void *)(block + at_edges);
   node->shapes = (tni_shape *)(void *)(block + at_shapes);
   atomic_init(&node->hooks, NULL);
   atomic_init(&node->readers, 0);
   node->block_class = (uint8_t)block_class;
-  for (uint32_t i = 0; i < n_edges; ++i) node->edges[i] = (tni_edge){NULL, 0};
+  for (uint32_t i = 0; i < n_edges; ++i) node->edges[i].fn = NULL;
   if (out_dims) *out_dims = (tn_dim *)(void *)(block + at_dims);
   if (out_payload) *out_payload = block + at_payload;
   *out_node = node;

@@ -8,7 +8,7 @@
  * those that asked to free them (high half). The one that asks first, and is alone, frees them; if it is not
  * alone they are freed with the node. After that every apply is the "second backward" error (B4).
  */
-#include "core/autograd/autograd_int.h"
+#include "core/autograd/engine_int.h"
 
 enum { MOST_ARGS = 64, MOST_OUTS = 64 };
 
@@ -33,6 +33,7 @@ typedef struct plan {
   uint32_t n_outs;
   uint32_t written; /* argument to be saved as a clone, 255: none */
   tn_saves need;
+  uint64_t requiring; /* bit k: differentiable input k requires grad */
   uint32_t n_edges;
   uint32_t n_saved;
   size_t n_dims;
@@ -41,7 +42,7 @@ typedef struct plan {
 
 static uint32_t edges_of(const tn_value *arg) { return arg->kind == TN_VAL_LIST ? arg->count : 1; }
 
-static bool arg_requires(const tn_value *arg) {
+static inline bool arg_requires(const tn_value *arg) {
   if (arg->kind == TN_VAL_TENSOR) return (arg->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(arg->u.t);
   if (arg->kind == TN_VAL_LIST)
     for (uint32_t i = 0; i < arg->count; ++i)
@@ -54,7 +55,7 @@ static bool is_tensor_list(const tn_value *v) {
 }
 
 /* Unions of what the wanted gradients need; room for it. */
-static tn_status plan_make(plan *p) {
+static inline tn_status plan_make(plan *p) {
   const tn_grad_def *def = p->def;
   unsigned lists = 0;
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
@@ -64,16 +65,18 @@ static tn_status plan_make(plan *p) {
                      p->op->name);
     p->n_edges += edges_of(arg);
     if (!arg_requires(arg)) continue;
+    p->requiring |= (uint64_t)1 << k;
     p->need.args |= def->saves[k].args;
     p->need.outs |= def->saves[k].outs;
     p->need.values |= def->saves[k].values;
   }
   p->need.values &= ~p->need.args;
-  for (uint64_t m = p->need.args; m; m &= m - 1) {
+  for (uint64_t m = p->need.outs; m; m &= m - 1) p->n_saved++;
+  for (uint64_t m = p->need.args; m; m &= m - 1, p->n_saved++) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
     if (is_tensor_list(v)) p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
   }
-  for (uint64_t m = p->need.values; m; m &= m - 1) {
+  for (uint64_t m = p->need.values; m; m &= m - 1, p->n_saved++) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
     if (v->kind == TN_VAL_TENSOR) {
       p->payload += sizeof(tni_shape);
@@ -86,8 +89,6 @@ static tn_status plan_make(plan *p) {
     }
   }
   for (uint32_t i = 0; i < p->n_outs; ++i) p->n_dims += p->outs[i] ? p->outs[i]->view.ndim : 0;
-  p->n_saved = (uint32_t)(__builtin_popcountll(p->need.args) + __builtin_popcountll(p->need.values) +
-                          __builtin_popcountll(p->need.outs));
   return TN_OK;
 }
 
@@ -169,12 +170,13 @@ static void save_values(const plan *p, op_node *n, tni_saved **next, tn_dim **di
   }
 }
 
-static tn_status edges_fill(const plan *p, tni_node *node) {
+static inline tn_status edges_fill(const plan *p, tni_node *node) {
   tni_edge *edge = node->edges;
   for (uint32_t k = 0; k < p->def->n_inputs; ++k) {
     const tn_value *arg = &p->args[p->def->input_args[k]];
     if (arg->kind == TN_VAL_TENSOR) {
-      TN_TRY(tni_gradient_edge(arg->u.t, edge++));
+      if (p->requiring >> k & 1) TN_TRY(tni_edge_of_requiring(arg->u.t, edge));
+      ++edge;
     } else if (arg->kind == TN_VAL_LIST) {
       for (uint32_t i = 0; i < arg->count; ++i, ++edge)
         if (arg->u.ts[i]) TN_TRY(tni_gradient_edge(arg->u.ts[i], edge));
@@ -200,10 +202,12 @@ tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_valu
   n->n_saved = 0;
   n->has_tensors = false;
   for (uint32_t i = 0; i < n_outs; ++i) {
-    n->node.shapes[i] = (tni_shape){0};
-    if (outs[i]) tni_shape_set(&n->node.shapes[i], &outs[i]->view, &dims);
+    if (TNI_LIKELY(outs[i] != NULL))
+      tni_shape_set(&n->node.shapes[i], &outs[i]->view, &dims);
+    else
+      n->node.shapes[i] = (tni_shape){0};
   }
-  if (n_outs) n->node.device = n->node.shapes[0].device;
+  if (n_outs && outs[0]) tni_device_set(&n->node.device, &outs[0]->view);
   char *pool = payload;
   tni_saved *next = n->saved;
   tn_status status = edges_fill(&p, &n->node);
@@ -215,7 +219,9 @@ tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_valu
   }
   if (p.need.values) save_values(&p, n, &next, &dims, &pool);
   for (uint64_t m = p.need.outs; m; m &= m - 1) {
-    *next++ = (tni_saved){.kind = TNI_SAVED_EMPTY, .index = (uint8_t)__builtin_ctzll(m)};
+    next->kind = TNI_SAVED_EMPTY;
+    next->index = (uint8_t)__builtin_ctzll(m);
+    next++;
     n->n_saved++;
   }
   return TN_OK;
@@ -250,6 +256,49 @@ uint32_t tni_op_node_edge_of(const tni_node *node, uint32_t arg) {
     if (n->def->input_args[k] == arg) return k;
   }
   return node->n_edges;
+}
+
+/* ------------------------------------------------------------------ circles */
+
+/* An alias in place of *kept if that is t. */
+static tn_status exchange(tn_tensor **kept, const tn_tensor *t, const char *op_name) {
+  uint32_t version;
+  tn_tensor *alias;
+  if (*kept != t) return TN_OK;
+  TN_TRY(tni_save_tensor(*kept, true, op_name, &alias, &version));
+  tn_tensor_release(*kept);
+  *kept = alias;
+  return TN_OK;
+}
+
+static tn_status node_exchange(tni_node *node, const tn_tensor *t) {
+  tni_node *inner = tni_copy_slices_fn(node);
+  if (inner) node = inner;
+  if (node->cls != &op_node_class) return TN_OK;
+  op_node *n = (op_node *)(void *)node;
+  for (uint32_t i = 0; i < n->n_saved; ++i) {
+    tni_saved *s = &n->saved[i];
+    if (s->kind == TNI_SAVED_TENSOR) TN_TRY(exchange(&s->value.u.t, t, n->op->name));
+    tn_tensor **list = s->kind == TNI_SAVED_LIST ? (tn_tensor **)(uintptr_t)s->value.u.ts : NULL;
+    for (uint32_t j = 0; list && j < s->value.count; ++j) TN_TRY(exchange(&list[j], t, n->op->name));
+  }
+  return TN_OK;
+}
+
+tn_status tni_circles_break(const tn_tensor *t, tni_node *node) {
+  tni_graph_task task; /* only its map: the entries are the work list */
+  uint32_t index;
+  if (!__atomic_load_n(&t->kept, __ATOMIC_RELAXED) || atomic_load(&t->refs) == 1) return TN_OK;
+  tni_task_init(&task, NULL);
+  tn_status status = tni_task_add(&task, node, &index);
+  for (uint32_t at = 0; at < task.n_entries && status == TN_OK; ++at) {
+    const tni_node *here = task.entries[at].node;
+    status = node_exchange(task.entries[at].node, t);
+    for (uint32_t k = 0; k < here->n_edges && status == TN_OK; ++k)
+      if (here->edges[k].fn) status = tni_task_add(&task, here->edges[k].fn, &index);
+  }
+  tni_task_deinit(&task);
+  return status;
 }
 
 /* ------------------------------------------------------------------ giving it up */

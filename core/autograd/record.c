@@ -76,14 +76,14 @@ static tn_status attach(tni_node *node, const tn_grad_def *def, tn_tensor *const
 
 /* One result is most of all calls: the node's first count becomes the result's. */
 static inline tn_status attach_one(tni_node *node, tn_tensor *out) {
-  tni_autograd *slot;
-  tn_status status = tni_slot_ensure(out, &slot);
-  if (TNI_UNLIKELY(status != TN_OK)) {
-    tni_node_release(node);
-    return status;
+  tn_status status = TN_OK;
+  if (TNI_LIKELY(!out->autograd)) {
+    status = tni_history_new(out, node, 0);
+    if (TNI_UNLIKELY(status != TN_OK)) tni_node_release(node);
+  } else { /* an operator that handed on what a body below had recorded already */
+    tni_history_set(out, node, 0);
   }
-  tni_history_set(out, node, 0);
-  return TN_OK;
+  return status;
 }
 
 static tn_status record(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
@@ -170,6 +170,7 @@ static tn_status holder_prepare(rebase *r, uint32_t written) {
     r->holder = r->target->base;
   }
   TN_TRY(tni_slot_ensure(r->holder, &slot));
+  if (!slot->grad_fn) TN_TRY(tni_circles_break(r->holder, r->node));
   if (slot->retains_grad) TN_TRY(tni_hooks_add_retain(r->node, 0, slot->cell));
   return TN_OK;
 }

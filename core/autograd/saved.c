@@ -17,6 +17,7 @@ tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn
   *out_version = tni_version_get(t);
   bool has_history = t->base || (t->autograd && t->autograd->grad_fn);
   if (!own_result && !has_history) {
+    if (!__atomic_load_n(&t->kept, __ATOMIC_RELAXED)) __atomic_store_n(&t->kept, 1, __ATOMIC_RELAXED);
     tni_retain(t);
     *out_kept = t;
     return TN_OK;

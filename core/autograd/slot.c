@@ -11,18 +11,34 @@ enum { SLOT_CLASS = 0, CELL_CLASS = 0 }; /* 64 bytes */
 _Static_assert(sizeof(struct tni_autograd) <= 64, "a slot is one small block");
 _Static_assert(sizeof(tni_grad_cell) <= 64, "a cell is one small block");
 
+static inline tni_autograd *slot_new(uint32_t view_version) {
+  tni_autograd *slot = tni_block_pop(SLOT_CLASS);
+  if (TNI_UNLIKELY(!slot)) return NULL;
+  slot->grad_fn = NULL;
+  atomic_init(&slot->accumulator, NULL);
+  slot->cell = NULL;
+  slot->output_nr = 0;
+  atomic_init(&slot->view_version, view_version);
+  slot->requires_grad = false;
+  slot->retains_grad = false;
+  return slot;
+}
+
+tn_status tni_history_new(tn_tensor *t, tni_node *node, uint32_t nr) {
+  tni_autograd *slot = slot_new(tni_version_get(t));
+  if (TNI_UNLIKELY(!slot)) return tni_oom(sizeof *slot, "gradient state of a tensor");
+  slot->grad_fn = node;
+  slot->output_nr = nr;
+  t->autograd = slot;
+  t->keys |= TNI_KEY_AUTOGRAD;
+  return TN_OK;
+}
+
 tn_status tni_slot_ensure(tn_tensor *t, tni_autograd **out_slot) {
   tni_autograd *slot = __atomic_load_n(&t->autograd, __ATOMIC_ACQUIRE);
   if (!slot) {
-    slot = tni_block_pop(SLOT_CLASS);
+    slot = slot_new(t->replay ? t->replay->version : 0);
     if (TNI_UNLIKELY(!slot)) return tni_oom(sizeof *slot, "gradient state of a tensor");
-    slot->grad_fn = NULL;
-    atomic_init(&slot->accumulator, NULL);
-    slot->cell = NULL;
-    slot->output_nr = 0;
-    atomic_init(&slot->view_version, t->replay ? t->replay->version : 0);
-    slot->requires_grad = false;
-    slot->retains_grad = false;
     tni_autograd *other = NULL;
     if (TNI_UNLIKELY(t->base != NULL)) {
       if (!__atomic_compare_exchange_n(&t->autograd, &other, slot, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {

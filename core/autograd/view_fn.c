@@ -69,7 +69,6 @@ static size_t record_bytes(const tni_replay *r) {
 static tni_replay *record_copy(const tni_replay *r, char **pool) {
   tni_replay *copy = (tni_replay *)(void *)*pool;
   *copy = *r;
-  copy->allocated = false;
   *pool += sizeof *r + r->n_args * sizeof(tn_value);
   for (uint32_t i = 0; i < r->n_args; ++i) copy->args[i] = i ? tni_value_copy(&r->args[i], pool) : tn_value_none();
   return copy;

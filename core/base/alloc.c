@@ -76,16 +76,16 @@ static void *block_fresh(unsigned c) {
 
 void *tni_block_alloc_slow(unsigned block_class) { return block_fresh(block_class); }
 
+/* The list is full, or this is the first block that the thread frees. */
 void tni_block_free_slow(void *block, unsigned block_class) {
-  (void)block_class;
-  free(block);
+  tni_thread_arm();
+  if (tni_tls.blocks[block_class].count < tni_tls.block_limit)
+    tni_block_push(block, block_class);
+  else
+    free(block);
 }
 
-#if !FREELISTS
-const uint32_t tni_freelist_most = 0;
-#else
-const uint32_t tni_freelist_most = FREELIST_MOST;
-#endif
+uint32_t tni_block_limit(void) { return FREELISTS ? FREELIST_MOST : 0; }
 
 void *tni_block_alloc(unsigned block_class) { return tni_block_pop(block_class); }
 void tni_block_free(void *block, unsigned block_class) { tni_block_push(block, block_class); }

@@ -59,6 +59,8 @@ extern const uint16_t tni_block_bytes[TNI_BLOCK_CLASSES];
 unsigned tni_block_class(size_t size_bytes);
 void *tni_block_alloc(unsigned block_class); /* NULL when out of memory; contents undefined */
 void tni_block_free(void *block, unsigned block_class);
+/* Most blocks that one list of a thread keeps; 0 where freelists are off. */
+uint32_t tni_block_limit(void);
 /* Gives the thread's free blocks back to the C library (thread exit, shutdown, tests). */
 void tni_block_trim(void);
 

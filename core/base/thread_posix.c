@@ -106,6 +106,7 @@ static void thread_exit(void *unused) {
   tni_error_release(tni_tls.error);
   tni_tls.error = NULL;
   tni_tls.armed = false;
+  tni_tls.block_limit = 0;
 }
 
 /* The main thread ends by exit(), which runs no key destructors: the list is trimmed there too, so that a leak
@@ -120,6 +121,7 @@ static void exit_init(void) {
 void tni_thread_arm(void) {
   if (tni_tls.armed) return;
   tni_tls.armed = true;
+  tni_tls.block_limit = tni_block_limit();
   pthread_once(&exit_once, exit_init);
   pthread_setspecific(exit_key, &tni_tls);
 }

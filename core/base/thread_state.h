@@ -18,7 +18,7 @@ typedef struct tni_thread_modes {
   tn_dtype default_dtype;
   bool grad_enabled;
   bool inference;          /* also puts the autograd bit into exclude */
-  bool deterministic;
+  uint32_t call_flags;     /* TN_CALL_DETERMINISTIC or 0: every call starts with it */
   int32_t forward_level;   /* reserved for forward-mode gradients; 0 = none */
   int32_t reserved;
   struct tni_transform *transforms; /* reserved: stack of pushed modes and transforms (DESIGN 4) */
@@ -40,8 +40,9 @@ typedef struct tni_thread {
   bool freeing_nodes;          /* such a release is running on this thread */
   uint64_t fail_after, fail_count; /* stress build */
   bool armed;                  /* the thread-exit destructor is set */
-  struct {
-    void *head;
+  uint32_t block_limit;        /* most blocks on one list: 0 until armed, and where lists are off */
+  struct tni_freelist {
+    void *head; /* a free block begins with a pointer to the next one */
     uint32_t count;
     uint32_t reserved;
   } blocks[TNI_BLOCK_CLASSES];
@@ -59,26 +60,26 @@ void tni_error_release(struct tni_error *error); /* core/base/status.c */
 void tni_thread_snapshot(tni_thread_modes *out_modes);
 void tni_thread_install(const tni_thread_modes *modes);
 
-/* The hot halves of tni_block_alloc and tni_block_free. tni_freelist_most is 0 where lists are off. */
-extern const uint32_t tni_freelist_most;
+/* The hot halves of tni_block_alloc and tni_block_free. */
 void *tni_block_alloc_slow(unsigned block_class);
 void tni_block_free_slow(void *block, unsigned block_class);
-static inline void *tni_block_pop(unsigned block_class) {
-  void *block = tni_tls.blocks[block_class].head;
+static inline __attribute__((always_inline)) void *tni_block_pop(unsigned block_class) {
+  struct tni_freelist *list = &tni_tls.blocks[block_class];
+  void **block = list->head;
   if (TNI_UNLIKELY(!block)) return tni_block_alloc_slow(block_class);
-  memcpy(&tni_tls.blocks[block_class].head, block, sizeof(void *));
-  tni_tls.blocks[block_class].count--;
+  list->head = *block;
+  list->count--;
   return block;
 }
-static inline void tni_block_push(void *block, unsigned block_class) {
-  if (TNI_UNLIKELY(tni_tls.blocks[block_class].count >= tni_freelist_most)) {
+static inline __attribute__((always_inline)) void tni_block_push(void *block, unsigned block_class) {
+  struct tni_freelist *list = &tni_tls.blocks[block_class];
+  if (TNI_UNLIKELY(list->count >= tni_tls.block_limit)) {
     tni_block_free_slow(block, block_class);
     return;
   }
-  memcpy(block, &tni_tls.blocks[block_class].head, sizeof(void *));
-  if (TNI_UNLIKELY(!tni_tls.armed)) tni_thread_arm();
-  tni_tls.blocks[block_class].head = block;
-  tni_tls.blocks[block_class].count++;
+  *(void **)block = list->head;
+  list->head = block;
+  list->count++;
 }
 
 #endif

@@ -23,7 +23,7 @@ uint64_t tni_keys_of(const tn_op *op, const tn_value *args) {
 }
 
 /* Backend of a call by DESIGN 3: the Device argument, else the operands, else the thread's default. */
-static uint64_t choose_backend(const tn_op *op, uint64_t keys, const tn_value *args) {
+uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args) {
   uint64_t layers = keys & ~TNI_KEYS_BACKENDS;
   if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE &&
       args[op->device_arg].u.d.backend < TN_BACKEND_LIMIT)
@@ -33,7 +33,7 @@ static uint64_t choose_backend(const tn_op *op, uint64_t keys, const tn_value *a
 }
 
 /* First call in the process: operators and manifests are not there yet. */
-static TN_COLD tn_status start_then_call(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) {
+TN_COLD tn_status tni_call_started(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) {
   TN_TRY(tni_load_init());
   if (!atomic_load_explicit(&op->row, memory_order_acquire))
     return tn_fail(TN_ERR_INTERNAL, "operator %s has no row after start", op->name ? op->name : "?");
@@ -41,32 +41,12 @@ static TN_COLD tn_status start_then_call(const tn_op *op, uint64_t keys, const t
 }
 
 /* Adds the operator's name to the words of a failure on the way up. */
-static TN_COLD tn_status name_failure(const tn_op *op, tn_status status) {
+TN_COLD tn_status tni_call_failed(const tn_op *op, tn_status status) {
   return status == TN_DECLINED ? status : tn_wrap(status, "%s", op->name);
 }
 
 tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) {
-  const tni_row *row = atomic_load_explicit(&op->row, memory_order_acquire);
-  if (TNI_UNLIKELY(!row)) return start_then_call(op, keys, args, out);
-  if (TNI_UNLIKELY(op->device_arg != 255 || !(keys & TNI_KEYS_BACKENDS))) keys = choose_backend(op, keys, args);
-  const tni_thread_modes *modes = &tni_tls.modes;
-  keys = (keys | modes->include) & ~modes->exclude & row->mask;
-  const tni_cell *cell = row->cells[63 - __builtin_clzll(keys)];
-  tn_call call;
-  call.host = tn_kit_host_table;
-  call.cell = cell;
-  call.op = op;
-  call.user = cell->user;
-  call.stream = NULL;
-  call.rng_seed = 0;
-  call.rng_offset = 0;
-  call.device = (tn_device){TN_BACKEND_NONE, 0, 0};
-  call.flags = modes->deterministic ? TN_CALL_DETERMINISTIC : 0;
-  call.keys = keys;
-  call.core = NULL;
-  call.reserved[0] = call.reserved[1] = call.reserved[2] = 0;
-  tn_status status = cell->fn(&call, args, out);
-  return TNI_LIKELY(status == TN_OK) ? status : name_failure(op, status);
+  return tni_call_inline(op, keys, false, args, out);
 }
 
 tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out) {
@@ -88,7 +68,7 @@ tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out) {
   const tni_cell *cell = call->cell;
   uint64_t saved = tni_tls.modes.exclude;
   tni_tls.modes.exclude |= TNI_KEY(cell->bit);
-  uint64_t keys = choose_backend(call->op, tni_keys_of(call->op, args), args);
+  uint64_t keys = tni_call_backend(call->op, tni_keys_of(call->op, args), args);
   tn_status status = tni_call_keys(call->op, keys, args, out);
   tni_tls.modes.exclude = saved;
   return status;

@@ -103,7 +103,6 @@ tn_status tn_body_copy_(tn_call *call, const tn_value *args, tn_value *out) {
   tn_tensor *dst = args[0].u.t, *src = args[1].u.t;
   if (src->view.backend == TN_BACKEND_META)
     return tn_fail(TN_ERR_DEVICE, "a meta tensor has no data to copy to %s", tni_backend_name(dst->view.backend));
-  if (dst->view.backend == TN_BACKEND_META) return TN_OK;
   if (on_host(&dst->view) && !on_host(&src->view)) {
     tn_tensor *staged;
     TN_TRY(to_cpu_like(src, &dst->view, &staged));
@@ -131,17 +130,19 @@ tn_status tni_resize(tn_tensor *t, uint32_t ndim, const tn_dim *sizes) {
   tn_dim numel;
   TN_TRY(tn_shape_numel(ndim, sizes, &numel));
   if (tn_shape_equal(ndim, sizes, t->view.ndim, t->view.sizes)) return TN_OK;
-  const tni_storage *s = tni_storage_of(t);
+  uint64_t have = tni_storage_bytes(tni_storage_of(t));
   uint64_t need = (uint64_t)numel * t->view.itemsize + (uint64_t)t->view.offset_bytes;
-  if (need <= s->size_bytes || t->view.backend == TN_BACKEND_META) {
+  if (need <= have || t->view.backend == TN_BACKEND_META) {
     TN_TRY(tni_tensor_set_geometry(t, ndim, sizes, NULL, 0));
     tni_version_bump(t);
     return TN_OK;
   }
-  bool shared = t->parent || t->owner || atomic_load(&t->keep) > 1;
+  /* A second handle may be a view's: handles and views share one count, so both refuse. */
+  bool shared = t->parent || t->owner || atomic_load(&t->keep) > 1 || atomic_load(&t->refs) > 1;
   if (shared && t->view.numel)
-    return tn_fail(TN_ERR_STATE, "growing a tensor whose memory is shared is refused: %llu bytes needed, %llu there",
-                   (unsigned long long)need, (unsigned long long)s->size_bytes);
+    return tn_fail(TN_ERR_STATE,
+                   "growing a tensor whose memory views or other handles share is refused: %llu bytes needed, %llu there",
+                   (unsigned long long)need, (unsigned long long)have);
   tn_tensor *fresh;
   TN_TRY(tni_tensor_new(t->view.dtype, ndim, sizes, NULL, tn_view_device(&t->view), &fresh));
   tn_status status = TN_OK;

@@ -43,6 +43,11 @@ typedef struct tni_cell {
   uint32_t n_chain;
   uint8_t bit;
   bool body_last;             /* a body stands behind the chain */
+  /* The first provider, where the fast path may call it without asking: floating dtypes that it claims, 0 if it
+   * claims no full rank, wants contiguous copies made, or is not deterministic. */
+  uint32_t fast_dtypes;
+  uint32_t small_bytes;       /* most bytes of a result that may lie in the tensor's block on this backend */
+  tn_kernel_fn fast_fn;       /* its user pointer is `user` */
 } tni_cell;
 
 typedef struct tni_row {
@@ -66,6 +71,7 @@ struct tn_op {
   uint8_t n_write_lists;    /* write arguments that are lists */
   uint8_t device_arg;       /* position of a Device argument, 255 = none */
   bool list_result;         /* the only result is Tensor[] */
+  bool choose;              /* a device argument may decide the backend: tni_call_backend */
   tn_meta_fn meta;
   tn_kernel_fn body;
   const tn_grad_def *grad;
@@ -83,6 +89,34 @@ struct tn_op {
 tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out);
 /* The same where the caller has the key set at hand (typed calls). keys: OR of the tensor arguments' keys. */
 tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out);
+/* The cold parts of a call: first call of the process; backend from device argument or default; naming a failure. */
+tn_status tni_call_started(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) TN_COLD;
+uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args);
+tn_status tni_call_failed(const tn_op *op, tn_status status) TN_COLD;
+/* tni_call_keys for the generated typed calls. sure: a required operand and no device argument, so the keys name
+ * the backend. */
+static inline __attribute__((always_inline)) tn_status tni_call_inline(const tn_op *op, uint64_t keys, bool sure,
+                                                                       const tn_value *args, tn_value *out) {
+  typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+  const tni_row *row = atomic_load_explicit(&op->row, memory_order_acquire);
+  if (TNI_UNLIKELY(!row)) return tni_call_started(op, keys, args, out);
+  if (!sure && TNI_UNLIKELY(op->choose || !(keys & TNI_KEYS_BACKENDS))) keys = tni_call_backend(op, keys, args);
+  const tni_thread_modes *modes = &tni_tls.modes;
+  keys = (keys | modes->include) & ~modes->exclude & row->mask;
+  const tni_cell *cell = row->cells[63 - __builtin_clzll(keys)];
+  tn_call call;
+  pair *zero = (pair *)(void *)&call;
+  zero[2] = zero[3] = zero[4] = zero[5] = (pair){0, 0}; /* stream, rng, device, flags, core, reserved[0..1] */
+  call.host = tn_kit_host_table;
+  call.cell = cell;
+  call.op = op;
+  call.user = cell->user;
+  call.flags = modes->call_flags;
+  call.keys = keys;
+  call.reserved[2] = 0;
+  tn_status status = cell->fn(&call, args, out);
+  return TNI_LIKELY(status == TN_OK) ? status : tni_call_failed(op, status);
+}
 /* Continues below bit `call->cell->bit`, which is excluded for everything called from below. */
 tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out);
 /* Runs the cell that stands at the highest bit of keys & below; no exclusion is changed. For the autograd
@@ -97,6 +131,10 @@ tn_status tni_call_scratch(tn_call *call, size_t size_bytes, tn_memory *out_memo
 
 /* Cell entries. */
 tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out); /* meta, allocate, kernel */
+/* The same with a fast path before it: elementwise functional and in-place forms. */
+tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *out); /* two operands, one dtype */
+tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out);
+tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
 tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */
 tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) TN_COLD;

@@ -49,6 +49,18 @@ static tn_status vote(void *ctx, tn_tensor *t) {
                  tni_backend_name(d.backend), v->device.index, tni_backend_name(d.backend), d.index);
 }
 
+/* meta wins over all operands, but a meta target alone does not make a result meta. */
+static tn_status check_meta_out(const tn_op *op, const tn_value *args) {
+  const tn_view *other = NULL;
+  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR && v->u.v->backend == TN_BACKEND_META) return TN_OK;
+    if (v->kind == TN_VAL_TENSOR) other = v->u.v;
+  }
+  if (!other || (op->list_args & ~op->write_args)) return TN_OK;
+  return tn_fail(TN_ERR_DEVICE, "the result is on %s, the target on meta", tni_backend_name(other->backend));
+}
+
 tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device) {
   const tn_op *op = call->op;
   const tni_cell *cell = call->cell;
@@ -72,7 +84,7 @@ tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_de
   }
   TN_TRY(each_operand(op, args, vote, &v));
   *out_device = v.device;
-  return TN_OK;
+  return op->form == TN_FORM_OUT && cell->bit == TN_BACKEND_META ? check_meta_out(op, args) : TN_OK;
 }
 
 /* ------------------------------------------------------------------ casts */

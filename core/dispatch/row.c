@@ -8,6 +8,7 @@
 
 #include "core/dispatch/dispatch_int.h"
 #include "core/load/load.h"
+#include "core/tensor/small.h"
 
 /* A cell with its chain in one block; retired together with rows at shutdown. */
 typedef struct cell_block {
@@ -121,14 +122,33 @@ static void chain_add(const tni_kernel **chain, uint32_t n, const tni_kernel *ke
   chain[n] = kernel;
 }
 
+/* `f(Tensor self, Tensor other, ...)` with a result of the operands' dtype. */
+static bool is_plain_binary(const tn_op *op) {
+  const tni_arg *a = op->schema->args;
+  return op->tensor_args == 3 && !a[0].optional && !a[1].optional && op->promote < TN_PROMOTE_COMPARE;
+}
+
 static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, uint32_t n_chain) {
   uint32_t flags = op->functional->flags;
   const tn_op *f = op->functional;
   if (flags & TN_OP_ALWAYS_BODY) return f->body ? tni_body_step : tni_missing;
   if (flags & TN_OP_VIEW) return tni_view_step;
+  if (n_chain && (flags & TN_OP_ELEMENTWISE) && op->form == TN_FORM_FUNCTIONAL)
+    return is_plain_binary(op) ? tni_structured_binary : tni_structured_elementwise;
+  if (n_chain && (flags & TN_OP_ELEMENTWISE) && op->form == TN_FORM_INPLACE && op->write_args == 1)
+    return tni_structured_inplace;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
-  if (bit == TN_BACKEND_META && f->meta && !(flags & TN_OP_CROSS_DEVICE)) return tni_structured;
+  if (bit == TN_BACKEND_META && f->meta) return tni_structured;
   return f->body ? tni_body_step : tni_missing;
+}
+
+static void fast_fill(tni_cell *cell, const tni_kernel *k) {
+  if (k->max_rank < TN_MAX_RANK || (k->flags & (TN_KERNEL_CONTIGUOUS | TN_KERNEL_NONDETERMINISTIC))) return;
+  cell->fast_dtypes = (uint32_t)(k->dtypes & TN_DTYPES_FLOAT);
+  cell->fast_fn = k->fn;
+  cell->user = k->user;
+  bool inline_ok = atomic_load(&tni_inline_backends) >> cell->bit & 1;
+  cell->small_bytes = inline_ok ? TNI_SMALL_BYTES : 0;
 }
 
 static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
@@ -149,6 +169,7 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
     block->cell.fn = block->chain[0]->fn;
     block->cell.user = block->chain[0]->user;
   }
+  if (n) fast_fill(&block->cell, block->chain[0]);
   block->next = cells;
   cells = block;
   *out_cell = &block->cell;

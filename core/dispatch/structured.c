@@ -17,95 +17,108 @@
 #include "core/dispatch/dispatch_int.h"
 #include "core/load/load.h"
 #include "core/tensor/generator.h"
+#include "core/tensor/small.h"
+
+static tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out);
 
 /* ------------------------------------------------------------------ fast path */
 
-/* dtype, ndim, itemsize, backend, device index, reserved0: equal in one comparison. */
-static inline uint64_t view_word(const tn_view *v) {
-  uint64_t word;
-  memcpy(&word, &v->dtype, sizeof word);
-  return word;
+/* *v = tn_value_tensor(t) for a t that is there, in two stores. */
+static inline void value_set_tensor(tn_value *v, tn_tensor *t) {
+  const uint64_t tag = TN_VAL_TENSOR; /* kind; elem, reserved and count are 0 */
+  v->u.t = t;
+  memcpy(&v->kind, &tag, sizeof tag);
 }
 
-/* Are all tensor operands alike: contiguous, same sizes, dtype, device? Then *out_first is one of them. */
-static inline bool operands_alike(const tn_op *op, const tn_value *args, const tn_view **out_first) {
-  uint64_t m = op->tensor_args;
-  if (TNI_UNLIKELY(!(m & 1) || args[0].kind != TN_VAL_TENSOR)) return false;
-  const tn_view *a = args[0].u.v;
-  uint32_t flags = a->flags;
-  for (m &= m - 1; m; m &= m - 1) {
-    const tn_value *value = &args[__builtin_ctzll(m)];
-    if (value->kind != TN_VAL_TENSOR) return false;
-    const tn_view *b = value->u.v;
-    if (view_word(a) != view_word(b)) return false;
-    flags &= b->flags;
-    for (unsigned i = 0; i < a->ndim; ++i)
-      if (a->sizes[i] != b->sizes[i]) return false;
-  }
-  *out_first = a;
-  return (flags & TN_VIEW_CONTIGUOUS) != 0;
-}
-
-/* Float operands keep their dtype under every promotion, whatever numbers stand beside them. */
-static inline bool result_dtype_fast(const tn_op *op, tn_dtype dtype, tn_dtype *out_dtype) {
-  if (!(TN_DTYPE_BIT(dtype) & TN_DTYPES_FLOAT)) return false;
-  *out_dtype = op->promote >= TN_PROMOTE_COMPARE ? TN_BOOL : dtype;
+/* Is b like a: dtype, device, sizes? Flags are the caller's. */
+static inline bool view_alike(const tn_view *a, const tn_view *b) {
+  if (tni_view_word(a) != tni_view_word(b)) return false;
+  if (TNI_LIKELY(a->ndim == 1)) return a->sizes[0] == b->sizes[0];
+  for (unsigned i = 0; i < a->ndim; ++i)
+    if (a->sizes[i] != b->sizes[i]) return false;
   return true;
 }
 
-static inline const tni_kernel *fast_kernel(const tni_cell *cell, const tn_call *call, const tn_view *v) {
-  if (cell->n_chain == 0) return NULL;
-  const tni_kernel *k = cell->chain[0];
-  bool plain = (k->dtypes & TN_DTYPE_BIT(v->dtype)) && v->ndim <= k->max_rank &&
-               !(k->flags & TN_KERNEL_NONDETERMINISTIC && call->flags & TN_CALL_DETERMINISTIC);
-  return plain ? k : NULL;
+/* Are all tensor operands alike and contiguous? The first argument is one. */
+static inline bool operands_flat(uint64_t tensor_args, const tn_value *args) {
+  const tn_view *a = args[0].u.v;
+  if (TNI_UNLIKELY(args[0].kind != TN_VAL_TENSOR)) return false;
+  uint32_t flags = a->flags;
+  for (uint64_t m = tensor_args & ~(uint64_t)1; m; m &= m - 1) {
+    const tn_value *value = &args[__builtin_ctzll(m)];
+    if (value->kind != TN_VAL_TENSOR || !view_alike(a, value->u.v)) return false;
+    flags &= value->u.v->flags;
+  }
+  return (flags & TN_VIEW_CONTIGUOUS) != 0;
+}
+
+/* Allocates and calls the kernel. word: the result's tni_view_word. */
+static inline __attribute__((always_inline)) tn_status fast_call(tn_call *call, const tn_value *args,
+                                                                 tn_value *out, uint64_t word,
+                                                                 size_t itemsize) {
+  const tni_cell *cell = call->cell;
+  const tn_view *first = args[0].u.v;
+  /* At a backend's cell with operands alike, the call's keys are that backend's bit. */
+  tn_tensor *result = tni_tensor_small(first, word, itemsize, call->keys, cell->small_bytes);
+  if (TNI_UNLIKELY(!result))
+    TN_TRY(tni_tensor_new(word & 0xff, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
+  value_set_tensor(&out[0], result);
+  call->device = tn_view_device(first);
+  call->flags |= TN_CALL_FLAT;
+  tn_status status = cell->fast_fn(call, args, out); /* call->user is the cell's: that kernel's */
+  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
+  if (TNI_LIKELY(status == TN_OK)) return TN_OK;
+  call->flags &= ~(uint32_t)TN_CALL_FLAT;
+  tn_tensor_release(out[0].u.t);
+  out[0] = tn_value_none();
+  return status;
+}
+
+/* Two required operands in front, result of their dtype: most calls. Float operands keep their dtype under every
+ * promotion, whatever numbers stand beside them; fast_dtypes holds floating ones only. */
+tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *out) {
+  const tni_cell *cell = call->cell;
+  const tn_view *a = args[0].u.v, *b = args[1].u.v;
+  if (TNI_UNLIKELY(!view_alike(a, b) || !(a->flags & b->flags & TN_VIEW_CONTIGUOUS) ||
+                   !(cell->fast_dtypes >> a->dtype & 1)))
+    return structured_general(call, args, out);
+  tn_status status = fast_call(call, args, out, tni_view_word(a), a->itemsize);
+  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
 }
 
 /* TN_DECLINED: not for the fast path. */
 static inline tn_status structured_fast(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   const tni_cell *cell = call->cell;
-  const tn_view *first;
-  tn_dtype dtype;
-  if (!operands_alike(op, args, &first) || !result_dtype_fast(op, first->dtype, &dtype)) return TN_DECLINED;
-  const tni_kernel *kernel = fast_kernel(cell, call, first);
-  if (TNI_UNLIKELY(!kernel)) return TN_DECLINED;
-  tn_tensor *result;
-  TN_TRY(tni_tensor_like_contiguous(first, dtype, &result));
-  out[0] = tn_value_tensor(result);
-  call->user = kernel->user;
-  call->device = tn_view_device(first);
-  tn_status status = kernel->fn(call, args, out);
-  if (TNI_UNLIKELY(call->core)) tni_scratch_release_fast(call);
-  if (TNI_LIKELY(status == TN_OK)) return TN_OK;
-  out[0] = tn_value_none();
-  tn_tensor_release(result);
-  return status;
+  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return TN_DECLINED;
+  const tn_view *first = args[0].u.v;
+  if (!(cell->fast_dtypes >> first->dtype & 1)) return TN_DECLINED;
+  uint64_t word = tni_view_word(first);
+  if (op->promote < TN_PROMOTE_COMPARE) return fast_call(call, args, out, word, first->itemsize);
+  return fast_call(call, args, out, (word & ~(uint64_t)0xff00ff) | TN_BOOL | 1 << 16, 1); /* one byte an element */
 }
 
 /* In place over contiguous self: other operands lie elsewhere or are exactly self. */
 static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   const tn_op *op = call->op;
-  const tn_view *first;
-  tn_dtype dtype;
-  if (!operands_alike(op, args, &first) || !result_dtype_fast(op, first->dtype, &dtype)) return TN_DECLINED;
-  if (dtype != first->dtype || (first->flags & TN_VIEW_READ_ONLY)) return TN_DECLINED;
-  for (uint64_t m = op->tensor_args & (op->tensor_args - 1); m; m &= m - 1) {
+  const tni_cell *cell = call->cell;
+  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return TN_DECLINED;
+  const tn_view *first = args[0].u.v;
+  if (!(cell->fast_dtypes >> first->dtype & 1) || op->promote >= TN_PROMOTE_COMPARE) return TN_DECLINED;
+  if ((first->flags & TN_VIEW_READ_ONLY) || !args[0].u.t->version) return TN_DECLINED;
+  for (uint64_t m = op->tensor_args & ~(uint64_t)1; m; m &= m - 1) {
     const tn_view *b = args[__builtin_ctzll(m)].u.v;
     if (b->storage == first->storage && !(b->data == first->data && (op->flags & TN_OP_POINTWISE_ALIAS)))
       return TN_DECLINED;
   }
-  const tni_kernel *kernel = fast_kernel(call->cell, call, first);
-  if (TNI_UNLIKELY(!kernel)) return TN_DECLINED;
   tn_value target = args[0];
-  call->user = kernel->user;
   call->device = tn_view_device(first);
-  call->flags |= TN_CALL_IN_PLACE;
-  tn_status status = kernel->fn(call, args, &target);
-  if (TNI_UNLIKELY(call->core)) tni_scratch_release_fast(call);
-  if (TNI_UNLIKELY(status != TN_OK)) return status;
-  tni_version_bump(args[0].u.t);
-  return TN_OK;
+  call->flags |= TN_CALL_IN_PLACE | TN_CALL_FLAT;
+  tn_status status = cell->fast_fn(call, args, &target);
+  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
+  if (TNI_LIKELY(status == TN_OK)) tni_version_bump(args[0].u.t);
+  call->flags &= ~(uint32_t)TN_CALL_FLAT;
+  return status;
 }
 
 /* ------------------------------------------------------------------ general path: descriptors */
@@ -324,8 +337,20 @@ static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, c
     tni_scratch_release(&step->scratch);
     if (status != TN_DECLINED) return status;
   }
-  if (cell->bit == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL)) return TN_OK;
+  /* Nothing to compute where the result has no data; a cpu target with a meta source goes to the body. */
+  if (call->device.backend == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL)) return TN_OK;
   return TN_DECLINED;
+}
+
+/* Every provider was passed over, and there is no body: says whether it was for the dtype. */
+static TN_COLD tn_status nobody_took_it(tn_call *call, const tni_step *step, const tn_meta *meta) {
+  const tni_cell *cell = call->cell;
+  tn_dtype dtype = claim_dtype(step, meta);
+  for (uint32_t i = 0; i < cell->n_chain; ++i)
+    if (cell->chain[i]->dtypes & TN_DTYPE_BIT(dtype)) return tni_missing(call, step->args, NULL);
+  if (cell->n_chain == 0) return tni_missing(call, step->args, NULL);
+  return tn_fail(TN_ERR_DTYPE, "dtype %s is not taken by any of the %u providers on %s", tn_dtype_name(dtype),
+                 cell->n_chain, tni_backend_name(cell->bit));
 }
 
 /* ------------------------------------------------------------------ general path: the end */
@@ -403,7 +428,7 @@ static tn_status missing_outputs(const tni_step *step) {
   return TN_OK;
 }
 
-static tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out) {
+static __attribute__((noinline)) tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out) {
   tn_desc descs[TNI_MAX_OUTS];
   tn_meta meta;
   tni_step step;
@@ -422,7 +447,7 @@ static tn_status structured_general(tn_call *call, const tn_value *args, tn_valu
   bool body = status == TN_DECLINED;
   if (body && !call->op->functional->body) {
     body = false;
-    status = tni_missing(call, args, out);
+    status = nobody_took_it(call, &step, &meta);
   }
   if (status == TN_OK) status = missing_outputs(&step);
   if (status == TN_OK) status = settle_targets(&step);
@@ -437,14 +462,17 @@ static tn_status structured_general(tn_call *call, const tn_value *args, tn_valu
 }
 
 tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_op *op = call->op;
-  if (TNI_LIKELY(op->flags & TN_OP_ELEMENTWISE)) {
-    tn_status status = op->form == TN_FORM_FUNCTIONAL ? structured_fast(call, args, out)
-                       : op->form == TN_FORM_INPLACE  ? inplace_fast(call, args)
-                                                      : TN_DECLINED;
-    if (TNI_LIKELY(status != TN_DECLINED)) return status;
-  }
   return structured_general(call, args, out);
+}
+
+tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_status status = structured_fast(call, args, out);
+  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
+}
+
+tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_status status = inplace_fast(call, args);
+  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
 }
 
 /* ------------------------------------------------------------------ host->new_output */

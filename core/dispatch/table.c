@@ -48,6 +48,7 @@ static tn_status count_masks(tn_op *op) {
     if (a->writes && a->list) op->n_write_lists++;
     if (a->type == TNI_T_DEVICE) op->device_arg = (uint8_t)i;
   }
+  op->choose = op->device_arg != 255;
   op->n_args = (uint8_t)s->n_args;
   op->n_outs = op->form == TN_FORM_FUNCTIONAL ? (uint8_t)s->n_results : 0;
   op->list_result = s->n_results == 1 && s->results[0].list && op->form == TN_FORM_FUNCTIONAL;

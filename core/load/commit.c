@@ -123,6 +123,8 @@ static void hand_over(tn_registration *reg) {
   }
   for (size_t i = 0; i < reg->backends.count; ++i) {
     const tni_backend *b = reg->backends.items[i];
+    if (b->def->flags & TN_BACKEND_INLINE_MEMORY)
+      atomic_fetch_or_explicit(&tni_inline_backends, 1u << b->id, memory_order_relaxed);
     atomic_store_explicit(&tni_backends[b->id], b, memory_order_release);
   }
   reg->kernels.count = reg->operators.count = reg->layers.count = reg->backends.count = 0;

@@ -60,7 +60,7 @@ static tn_status say_chain(const answer *a, bool *out_found) {
   *out_found = false;
   for (size_t i = 0; i < a->n_chain; ++i) {
     const tni_kernel *k = a->chain[i];
-    const char *refusal = tni_kernel_refuses(k, a->dtype, 0, tni_tls.modes.deterministic);
+    const char *refusal = tni_kernel_refuses(k, a->dtype, 0, (tni_tls.modes.call_flags & TN_CALL_DETERMINISTIC) != 0);
     char why[128];
     snprintf(why, sizeof why, ": %s", refusal ? refusal : "");
     if (refusal)

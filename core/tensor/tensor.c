@@ -19,6 +19,7 @@ _Static_assert(TNI_DATA_OFFSET == 384, "block classes below count on it");
 enum { CLASS_PLAIN = 4, CLASS_LARGEST = 7 }; /* 384 .. 1024 bytes */
 
 _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
+_Atomic uint32_t tni_inline_backends;
 
 tn_status tni_backend_need(tn_device device, const tni_backend **out_backend) {
   const tni_backend *backend = tni_backend_get(device.backend);
@@ -47,47 +48,38 @@ void tni_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out_stri
   }
 }
 
-void tni_view_finish(tn_view *view) {
+bool tni_view_finish(tn_view *view) {
   tn_dim numel = 1, expect = 1;
-  bool contiguous = true;
+  bool contiguous = true, overflow = false, empty = false;
   for (uint32_t i = view->ndim; i-- > 0;) {
     tn_dim size = view->sizes[i];
-    numel *= size;
     if (size != 1 && view->strides[i] != expect) contiguous = false;
-    expect *= size;
+    overflow |= __builtin_mul_overflow(numel, size, &numel);
+    empty |= size == 0;
+    expect = numel;
+  }
+  if (TNI_UNLIKELY(empty)) {
+    numel = 0;
+    contiguous = true;
   }
   view->numel = numel;
-  if (numel == 0) contiguous = true;
   view->flags &= ~(uint32_t)(TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE);
   if (contiguous)
     view->flags |= TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
   else if (tn_shape_is_dense(view->ndim, view->sizes, view->strides))
     view->flags |= TN_VIEW_DENSE;
+  return !overflow || empty;
 }
 
 /* ------------------------------------------------------------------ making */
 
-/* A block with counts set and every pointer NULL. view, dims and own_storage are not written. */
+/* A block with counts set and every pointer NULL. view, version, dims and own_storage are the caller's. */
 static inline tn_tensor *block_new(unsigned block_class) {
   tn_tensor *t = tni_block_pop(block_class);
   if (TNI_UNLIKELY(!t)) return NULL;
   atomic_init(&t->refs, 1);
   atomic_init(&t->keep, 1);
-  t->autograd = NULL;
-  t->parent = NULL;
-  t->base = NULL;
-  t->owner = NULL;
-  t->version_owner = NULL;
-  t->replay = NULL;
-  t->retired = NULL;
-  t->forward = NULL;
-  t->wrapper = NULL;
-  t->frontend = NULL;
-  t->level = 0;
-  t->block_class = (uint8_t)block_class;
-  t->creation = TNI_CREATION_DEFAULT;
-  t->dims_allocated = 0;
-  t->reserved = 0;
+  tni_tensor_clear(t, block_class);
   t->own_storage.kind = TNI_STORAGE_NONE;
   return t;
 }
@@ -104,12 +96,21 @@ static inline tn_status dims_place(tn_tensor *t, uint32_t ndim) {
   if (!dims) return tni_oom(2 * ndim * sizeof *dims, "sizes and strides");
   t->view.sizes = dims;
   t->view.strides = dims + ndim;
-  t->dims_allocated = 1;
+  t->extras |= TNI_EXTRA_DIMS;
   return TN_OK;
 }
 
 static inline tn_dim *sizes_mut(tn_tensor *t) { return (tn_dim *)(uintptr_t)t->view.sizes; }
 static inline tn_dim *strides_mut(tn_tensor *t) { return (tn_dim *)(uintptr_t)t->view.strides; }
+
+/* sizes and strides may be NULL for a 0-d tensor. */
+static inline void dims_copy(tn_tensor *t, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides) {
+  tn_dim *to_sizes = sizes_mut(t), *to_strides = strides_mut(t);
+  for (uint32_t i = 0; i < ndim; ++i) {
+    to_sizes[i] = sizes[i];
+    to_strides[i] = strides[i];
+  }
+}
 
 /* Sets the version cell of a tensor that starts a life of its own. */
 static inline void version_start(tn_tensor *t) {
@@ -122,7 +123,7 @@ static inline void version_start(tn_tensor *t) {
 }
 
 static void block_discard(tn_tensor *t) {
-  if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+  if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
   tni_block_push(t, t->block_class);
 }
 
@@ -175,54 +176,27 @@ static inline void view_common(tn_view *v, tn_dtype dtype, size_t itemsize, uint
   v->offset_bytes = 0;
 }
 
+uint64_t tni_storage_bytes(const tni_storage *storage) {
+  if (storage->kind != TNI_STORAGE_INLINE) return storage->kind == TNI_STORAGE_NONE ? 0 : storage->size_bytes;
+  return tni_block_bytes[storage_block(storage)->block_class] - (uint64_t)TNI_DATA_OFFSET;
+}
+
+/* Only the first word: see tni_storage. */
 static inline void storage_inline(tn_tensor *t, uint64_t bytes, uint8_t backend, int16_t index) {
-  tni_storage *s = &t->own_storage;
-  void *data = bytes ? (char *)t + TNI_DATA_OFFSET : NULL;
-  s->mem = (uint64_t)(uintptr_t)data;
-  s->address = data;
-  s->size_bytes = bytes;
-  s->deleter = NULL;
-  s->ctx = NULL;
-  s->kind = bytes ? TNI_STORAGE_INLINE : TNI_STORAGE_NONE;
-  s->backend = backend;
-  s->device_index = index;
-  s->flags = 0;
+  uint64_t word = (bytes ? TNI_STORAGE_INLINE : TNI_STORAGE_NONE) | (uint64_t)backend << 8 |
+                  (uint64_t)(uint16_t)index << 16;
+  memcpy(&t->own_storage, &word, sizeof word);
+}
+
+static inline void *storage_address(tn_tensor *t) {
+  if (t->own_storage.kind == TNI_STORAGE_INLINE) return (char *)t + TNI_DATA_OFFSET;
+  return t->own_storage.kind == TNI_STORAGE_NONE ? NULL : t->own_storage.address;
 }
 
 /* Block class for `bytes` of data behind the struct. */
 static inline unsigned class_for(uint64_t bytes) {
   if (bytes == 0) return CLASS_PLAIN;
   return bytes <= 128 ? 5 : bytes <= 384 ? 6 : 7;
-}
-
-tn_status tni_tensor_like_contiguous(const tn_view *like, tn_dtype dtype, tn_tensor **out_tensor) {
-  size_t itemsize = dtype == like->dtype ? like->itemsize : tn_kit_dtype_size(dtype);
-  uint64_t bytes = (uint64_t)like->numel * itemsize;
-  const tni_backend *backend = tni_backend_get(like->backend);
-  if (TNI_UNLIKELY(bytes > TNI_INLINE_BYTES || like->ndim > TNI_INLINE_RANK ||
-                   !(backend->def->flags & TN_BACKEND_INLINE_MEMORY)))
-    return tni_tensor_new(dtype, like->ndim, like->sizes, NULL, tn_view_device(like), out_tensor);
-  tn_tensor *t = block_new(class_for(bytes));
-  if (TNI_UNLIKELY(!t)) return tni_oom(TNI_BLOCK_MAX, "a tensor");
-  storage_inline(t, bytes, like->backend, like->device_index);
-  tn_view *v = &t->view;
-  view_common(v, dtype, itemsize, like->backend, like->device_index);
-  v->data = t->own_storage.address;
-  v->mem = t->own_storage.mem;
-  v->storage = &t->own_storage;
-  v->ndim = like->ndim;
-  v->sizes = t->dims;
-  v->strides = t->dims + TNI_INLINE_RANK;
-  v->numel = like->numel;
-  v->flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
-  for (unsigned i = 0; i < like->ndim; ++i) {
-    t->dims[i] = like->sizes[i];
-    t->dims[TNI_INLINE_RANK + i] = like->strides[i];
-  }
-  t->keys = TNI_KEY(like->backend);
-  version_start(t);
-  *out_tensor = t;
-  return TN_OK;
 }
 
 tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
@@ -261,11 +235,10 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
     block_discard(t);
     return status;
   }
-  memcpy(sizes_mut(t), sizes, ndim * sizeof *sizes);
-  memcpy(strides_mut(t), strides, ndim * sizeof *strides);
+  dims_copy(t, ndim, sizes, strides);
   view_common(&t->view, dtype, itemsize, device.backend, device.index);
-  t->view.data = t->own_storage.address;
-  t->view.mem = t->own_storage.mem;
+  t->view.data = storage_address(t);
+  t->view.mem = t->own_storage.kind == TNI_STORAGE_ALLOCATED ? t->own_storage.mem : (uint64_t)(uintptr_t)t->view.data;
   t->view.storage = &t->own_storage;
   t->view.flags = 0;
   tni_view_finish(&t->view);
@@ -281,8 +254,7 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
 static void view_from(tn_tensor *t, const tn_view *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                       tn_dim offset) {
   tn_view *v = &t->view;
-  memcpy(sizes_mut(t), sizes, ndim * sizeof *sizes);
-  memcpy(strides_mut(t), strides, ndim * sizeof *strides);
+  dims_copy(t, ndim, sizes, strides);
   view_common(v, src->dtype, src->itemsize, src->backend, src->device_index);
   v->data = src->data ? (char *)src->data + offset * src->itemsize : NULL;
   v->mem = src->mem;
@@ -306,6 +278,7 @@ tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, c
   }
   view_from(t, &src->view, ndim, sizes, strides, offset);
   t->owner = storage_block(tni_storage_of(src));
+  t->extras |= TNI_EXTRA_OWNERS;
   keep_add(t->owner);
   t->keys = TNI_KEY(src->view.backend);
   if (!share_version) {
@@ -340,7 +313,7 @@ static void storage_free(tni_storage *s) {
   }
 }
 
-static void keep_release(tn_tensor *block) {
+static inline void keep_release(tn_tensor *block) {
   if (atomic_load_explicit(&block->keep, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&block->keep, 1, memory_order_acq_rel) != 1)
     return;
@@ -362,23 +335,42 @@ static void extras_release(tn_tensor *t) {
   if (t->version_owner) keep_release(t->version_owner);
   if (t->owner) keep_release(t->owner);
   if (t->retired) retired_release(t->retired);
-  if (t->replay && t->replay->allocated) tni_free(t->replay);
-  if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+  if (t->extras & TNI_EXTRA_REPLAY) tni_free(t->replay);
+  if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
 }
 
 /* A loop, not a recursion: a chain of views may be long. */
-void tn_tensor_release(tn_tensor *t) {
+static __attribute__((noinline)) void release_general(tn_tensor *t) {
   while (t) {
     if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
       return;
     tn_tensor *parent = t->parent;
-    if (TNI_UNLIKELY(t->autograd != NULL)) tni_autograd_release(t->autograd);
-    if (TNI_UNLIKELY(t->owner || t->version_owner || t->retired || t->replay || t->dims_allocated))
-      extras_release(t);
+    if (t->autograd) tni_autograd_release(t->autograd);
+    if (t->extras) extras_release(t);
     keep_release(t);
     t = parent;
   }
+}
+
+/* extras, reserved, block_class and own_storage.kind, as one word. */
+static inline uint32_t belongings(const tn_tensor *t) {
+  uint32_t word;
+  memcpy(&word, &t->extras, sizeof word);
+  return word;
+}
+_Static_assert(offsetof(struct tn_tensor, own_storage) == offsetof(struct tn_tensor, extras) + 3, "one word");
+enum { BELONGS_EXTRAS = 0xff, BELONGS_CLASS_SHIFT = 16, BELONGS_MEMORY = (int)0xfe000000 }; /* kind > INLINE */
+
+/* Most tensors die young: one handle, no history, memory in their own block. */
+void tn_tensor_release(tn_tensor *t) {
+  if (!t) return;
+  uint32_t word = belongings(t);
+  if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
+                 !(word & (uint32_t)(BELONGS_EXTRAS | BELONGS_MEMORY)) && !t->autograd && !t->parent))
+    tni_block_push(t, word >> BELONGS_CLASS_SHIFT & 0xff);
+  else
+    release_general(t);
 }
 
 tn_tensor *tn_tensor_retain(tn_tensor *t) {
@@ -393,6 +385,7 @@ static tn_status retire(tn_tensor *t, tn_tensor *block) {
   if (!r) return tni_oom(sizeof *r, "a retired storage");
   *r = (struct tni_retired){t->retired, block};
   t->retired = r;
+  t->extras |= TNI_EXTRA_OWNERS;
   return TN_OK;
 }
 
@@ -403,16 +396,16 @@ tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *siz
     tni_contiguous_strides(ndim, sizes, own);
     strides = own;
   }
-  if (ndim > TNI_INLINE_RANK || t->dims_allocated) {
+  if (ndim > TNI_INLINE_RANK || (t->extras & TNI_EXTRA_DIMS)) {
     tn_dim *dims = tni_alloc((2 * ndim + 1) * sizeof *dims);
     if (!dims) return tni_oom(2 * ndim * sizeof *dims, "sizes and strides");
-    if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
-    t->dims_allocated = 1;
+    if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
+    t->extras |= TNI_EXTRA_DIMS;
     t->view.sizes = dims;
     t->view.strides = dims + ndim;
   }
-  memmove(sizes_mut(t), sizes, ndim * sizeof *sizes);
-  memmove(strides_mut(t), strides, ndim * sizeof *strides);
+  if (ndim) memmove(sizes_mut(t), sizes, ndim * sizeof *sizes);
+  if (ndim) memmove(strides_mut(t), strides, ndim * sizeof *strides);
   t->view.ndim = (uint8_t)ndim;
   t->view.offset_bytes += offset * t->view.itemsize;
   if (t->view.data) t->view.data = (char *)t->view.data + offset * t->view.itemsize;
@@ -427,6 +420,7 @@ tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other) {
   TN_TRY(tni_tensor_set_geometry(t, other->view.ndim, other->view.sizes, other->view.strides, 0));
   if (block != t) keep_add(block);
   t->owner = block == t ? NULL : block;
+  if (t->owner) t->extras |= TNI_EXTRA_OWNERS;
   if (old && !(t->retired && t->retired->block == old)) keep_release(old);
   const tn_view *from = &other->view;
   tn_view *v = &t->view;
@@ -459,8 +453,7 @@ tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
     block_discard(t);
     return status;
   }
-  memcpy(sizes_mut(t), f->sizes, (size_t)f->ndim * sizeof(tn_dim));
-  memcpy(strides_mut(t), strides, (size_t)f->ndim * sizeof(tn_dim));
+  dims_copy(t, (uint32_t)f->ndim, f->sizes, strides);
   view_common(&t->view, f->dtype, tn_kit_dtype_size(f->dtype), f->device.backend, f->device.index);
   t->own_storage = (tni_storage){.mem = (uint64_t)(uintptr_t)f->data,
                                  .address = f->data,

@@ -53,17 +53,18 @@ enum {
   TNI_STORAGE_FOREIGN = 3    /* from_memory: deleter */
 };
 
-/* Base and size never change once set (DESIGN 6). */
+/* Base and size never change once set (DESIGN 6). INLINE storages fill in the first word only: the rest follows
+ * from the block. */
 typedef struct tni_storage {
-  uint64_t mem;
-  void *address;
-  uint64_t size_bytes;
-  void (*deleter)(void *ctx); /* FOREIGN, may be NULL */
-  void *ctx;                  /* FOREIGN: deleter's; ALLOCATED: the backend (tni_backend *) */
   uint8_t kind;
   uint8_t backend;
   int16_t device_index;
   uint32_t flags; /* TN_VIEW_READ_ONLY */
+  uint64_t mem;
+  void *address;
+  uint64_t size_bytes;        /* tni_storage_bytes reads it */
+  void (*deleter)(void *ctx); /* FOREIGN, may be NULL */
+  void *ctx;                  /* FOREIGN: deleter's; ALLOCATED: the backend (tni_backend *) */
 } tni_storage;
 
 /* Shared by a base, its views, detach() and unpacked saved tensors. */
@@ -93,17 +94,32 @@ typedef struct tni_replay {
   const tn_op *op;
   uint32_t n_args;
   uint32_t out_index; /* which output of a multi-output view operator */
-  bool allocated;     /* from tni_alloc: freed with the tensor */
   uint32_t version;   /* of the memory when the view was made: a newer one means its history may be stale */
   tn_value args[];
 } tni_replay;
 
+#define TNI_SOLE ((uint64_t)1 << 32 | 1) /* refs 1, keep 1 */
+
+/* tn_tensor.extras: what a dying tensor has to give up besides the usual; 0 for most. */
+enum {
+  TNI_EXTRA_DIMS = 1,   /* sizes and strides are in a tni_alloc (rank > TNI_INLINE_RANK) */
+  TNI_EXTRA_OWNERS = 2, /* owner, version_owner or retired is set */
+  TNI_EXTRA_REPLAY = 4  /* replay is in a tni_alloc */
+};
+
+/* The order of the fields is the order of the stores that make one: see block_new in tensor.c. */
 struct tn_tensor {
   tn_view view; /* first: a handle is readable as a view */
   uint64_t keys;
-  _Atomic uint32_t refs;
-  _Atomic uint32_t keep;
+  union {
+    struct {
+      _Atomic uint32_t refs;
+      _Atomic uint32_t keep;
+    };
+    _Atomic uint64_t counts; /* both, for the one load that finds a sole owner: TNI_SOLE */
+  };
   tni_version *version;   /* NULL: inference tensor */
+  /* zero in a fresh tensor, from here ... */
   tni_autograd *autograd; /* NULL: no gradient, no history */
   tn_tensor *parent;      /* view: what it was made from (strong); else NULL */
   tn_tensor *base;        /* view: the root of the parent chain (borrowed through it); else NULL */
@@ -115,17 +131,32 @@ struct tn_tensor {
   void *wrapper;          /* reserved: transform value {inner, level, batch dim} */
   void *frontend;         /* reserved: the frontend's object for this tensor */
   int32_t level;          /* reserved: wrapper level, 0 = plain */
-  uint8_t block_class;    /* TNI_BLOCK_CLASSES: from tni_alloc, not a freelist */
   uint8_t creation;       /* TNI_CREATION_... */
-  uint8_t dims_allocated; /* sizes and strides are in a tni_alloc (rank > TNI_INLINE_RANK) */
-  uint8_t reserved;
-  tn_dim dims[2 * TNI_INLINE_RANK]; /* sizes, then strides at dims + TNI_INLINE_RANK */
+  uint8_t extras;         /* TNI_EXTRA_... */
+  uint8_t kept;           /* autograd: 1 once a node has saved this tensor by its handle */
+  /* ... to here */
+  uint8_t block_class;    /* TNI_BLOCK_CLASSES: from tni_alloc, not a freelist */
   tni_storage own_storage;
   tni_version own_version;
+  tn_dim dims[2 * TNI_INLINE_RANK]; /* sizes, then strides at dims + TNI_INLINE_RANK */
 };
 
 /* Where inline data begins, and the most bytes that go there. */
 enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_BYTES = 640 };
+
+/* Zeroes the fields of a fresh tensor between version and own_storage and sets its class. Written out in 16-byte
+ * stores: for 88 bytes gcc 12 emits `rep stos`, which costs more than the rest of the tensor. */
+static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class) {
+  typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+  pair *p = (pair *)(void *)&t->autograd;
+  p[0] = p[1] = p[2] = p[3] = p[4] = (pair){0, 0};
+  const uint64_t last = (uint64_t)block_class << 56; /* level, creation, extras, reserved, block_class */
+  memcpy(&t->level, &last, sizeof last);
+}
+_Static_assert(offsetof(struct tn_tensor, level) == offsetof(struct tn_tensor, autograd) + 80 &&
+                   offsetof(struct tn_tensor, block_class) == offsetof(struct tn_tensor, level) + 7 &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "tni_tensor_clear knows the layout");
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
 static inline void tni_retain(tn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
@@ -149,8 +180,6 @@ tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, c
  * the view may have history. n_args and args are the view operator's. */
 tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
                           uint32_t n_args, uint32_t out_index, tn_tensor **out_tensor);
-/* The hot factory: like's sizes and device, row-major. */
-tn_status tni_tensor_like_contiguous(const tn_view *like, tn_dtype dtype, tn_tensor **out_tensor);
 /* Checked foreign memory: f's device is open and its dtype known. On failure the deleter has not run. */
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor);
 /* Other sizes and strides (NULL: row-major) over the same storage, in place; offset in elements. */
@@ -162,10 +191,13 @@ tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other);
 /* Reads one element of raw memory as a number of its category. */
 tn_status tni_scalar_load(tn_dtype dtype, const void *raw, tn_scalar *out);
 
+/* Bytes that a storage can hold. */
+uint64_t tni_storage_bytes(const tni_storage *storage);
 /* Row-major strides of sizes. */
 void tni_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out_strides);
-/* Recomputes numel and the contiguous and dense flags from sizes and strides. */
-void tni_view_finish(tn_view *view);
+/* Recomputes numel and the contiguous and dense flags from sizes and strides. false: the number of elements does
+ * not fit an int64. */
+bool tni_view_finish(tn_view *view);
 
 /* ------------------------------------------------------------------ backends */
 
@@ -178,6 +210,8 @@ typedef struct tni_backend {
   const char *name;
 } tni_backend;
 
+/* Bit i: backend i is open and its small data may live in the tensor's own block. */
+extern _Atomic uint32_t tni_inline_backends;
 /* The opened backend with this id, or NULL. */
 extern _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
 /* The backend of a device that somebody named, opened if it is not (only cpu can be named unopened: it is every

@@ -6,15 +6,14 @@
  * A view keeps the operator and the arguments that made it, so that its history can be made again after its base
  * was written (autograd), and later on another base (functionalize). The record is a private copy of the
  * argument values; list arguments are copied behind them. It stands in the view's own block, in the room that
- * own_storage and inline data would take, because a view has neither; a record that does not fit there is
- * allocated.
+ * inline data would take, because a view has none; a record that does not fit there is allocated.
  */
 #include <stddef.h>
 
 #include "core/autograd/autograd.h"
 #include "core/tensor/tensor.h"
 
-enum { CLASS_VIEW = 5, VIEW_BYTES = 512, RECORD_OFFSET = offsetof(struct tn_tensor, own_storage) };
+enum { CLASS_VIEW = 5, VIEW_BYTES = 512, RECORD_OFFSET = sizeof(struct tn_tensor) };
 
 static size_t payload_bytes(const tn_value *v) {
   if (v->kind == TN_VAL_STRING) return ((size_t)v->count + 8) & ~(size_t)7;
@@ -71,19 +70,9 @@ static inline void fields_fill(tn_tensor *t, tn_tensor *src, const tn_desc *desc
   atomic_init(&t->refs, 1);
   atomic_init(&t->keep, 1);
   t->version = src->version;
-  t->autograd = NULL;
+  tni_tensor_clear(t, CLASS_VIEW);
   t->parent = src;
   t->base = src->base ? src->base : src;
-  t->owner = NULL;
-  t->version_owner = NULL;
-  t->retired = NULL;
-  t->forward = NULL;
-  t->wrapper = NULL;
-  t->frontend = NULL;
-  t->level = 0;
-  t->block_class = CLASS_VIEW;
-  t->dims_allocated = 0;
-  t->reserved = 0;
 }
 
 static tn_status dims_fill(tn_tensor *t, const tn_desc *desc) {
@@ -92,7 +81,7 @@ static tn_status dims_fill(tn_tensor *t, const tn_desc *desc) {
     sizes = tni_alloc(2 * desc->ndim * sizeof *sizes);
     if (!sizes) return tni_oom(2 * desc->ndim * sizeof *sizes, "sizes and strides");
     strides = sizes + desc->ndim;
-    t->dims_allocated = 1;
+    t->extras |= TNI_EXTRA_DIMS;
   }
   for (unsigned i = 0; i < desc->ndim; ++i) {
     sizes[i] = desc->sizes[i];
@@ -103,17 +92,14 @@ static tn_status dims_fill(tn_tensor *t, const tn_desc *desc) {
   return TN_OK;
 }
 
-/* own_storage.kind of a view says NONE, so that its block is freed without looking for memory; the record
- * therefore begins behind it. */
 static tn_status record_place(tn_tensor *t, const tn_op *op, const tn_value *args, uint32_t n_args,
                               uint32_t out_index) {
   size_t bytes = record_bytes(args, n_args);
-  size_t at = RECORD_OFFSET + sizeof(tni_storage);
-  tni_replay *r = (tni_replay *)(void *)((char *)t + at);
-  bool fits = at + bytes <= VIEW_BYTES;
+  tni_replay *r = (tni_replay *)(void *)((char *)t + RECORD_OFFSET);
+  bool fits = RECORD_OFFSET + bytes <= VIEW_BYTES;
   if (!fits) r = tni_alloc(bytes);
   if (!r) return tni_oom(bytes, "a view's record");
-  r->allocated = !fits;
+  if (!fits) t->extras |= TNI_EXTRA_REPLAY;
   record_fill(r, op, args, n_args, out_index);
   t->replay = r;
   return TN_OK;
@@ -127,13 +113,14 @@ tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, 
   fields_fill(t, src, desc);
   t->own_storage.kind = TNI_STORAGE_NONE;
   tn_status status = dims_fill(t, desc);
+  if (TNI_LIKELY(status == TN_OK) && TNI_UNLIKELY(!tni_view_finish(&t->view)))
+    status = tn_fail(TN_ERR_INVALID_ARGUMENT, "the view would have more than 2^63 - 1 elements");
   if (TNI_LIKELY(status == TN_OK)) status = record_place(t, op, args, n_args, out_index);
   if (TNI_UNLIKELY(status != TN_OK)) {
-    if (t->dims_allocated) tni_free((void *)(uintptr_t)t->view.sizes);
+    if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
     tni_block_push(t, CLASS_VIEW);
     return status;
   }
-  tni_view_finish(&t->view);
   t->creation = creation_of(src, op);
   t->replay->version = tni_version_get(src);
   bool history = t->version && ((TN_DTYPE_BIT(t->view.dtype) & TN_DTYPES_FLOAT) || src->autograd);

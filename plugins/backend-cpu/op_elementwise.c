@@ -58,58 +58,84 @@ static void run_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
   }
 }
 
-static __attribute__((noinline)) tn_status
-run_any(const cpu_ew *ew, uint32_t n_inputs, const tn_view *const *operands, const cpu_scalar *scalars) {
-  ew_job job = {.n_inputs = n_inputs, .compute = cpu_wide(operands[1]->dtype), .out = operands[0]->dtype};
-  job.fn = ew->fns[operands[1]->dtype];
-  if (!job.fn)
-    return TN_FAIL(TN_ERR_DTYPE, "%s is not defined for %s", ew->name, tn_kit_dtype_name(operands[1]->dtype));
-  job.result = ew->to_bool ? TN_BOOL : job.compute;
-  for (uint32_t k = 0; k < n_inputs; ++k) job.in[k] = operands[1 + k]->dtype;
-  for (uint32_t k = 0; k < ew->n_scalars; ++k) job.scalars[k] = scalars[k];
-  return tn_iter_each(1, 1 + n_inputs, operands, ew->grain, run_row, &job);
+/* Operands, output first, and numbers, wherever they stand among the arguments. */
+static void collect(const cpu_ew *ew, const tn_value *args, tn_value *out, const tn_view **operands,
+                    cpu_scalar *scalars) {
+  uint32_t tensors = 0, numbers = 0;
+  operands[0] = out[0].u.v;
+  for (const tn_value *a = args; tensors < ew->n_tensors || numbers < ew->n_scalars; ++a) {
+    if (a->kind == TN_VAL_TENSOR)
+      operands[1 + tensors++] = a->u.v;
+    else
+      scalars[numbers++] = cpu_scalar_of(a);
+  }
 }
 
-/* n_inputs is a constant at each use: the loops over operands unroll. */
-static inline __attribute__((always_inline)) tn_status run(const cpu_ew *ew, uint32_t n_inputs,
+static __attribute__((noinline)) tn_status run_any(const cpu_ew *ew, const tn_value *args, tn_value *out) {
+  const tn_view *operands[1 + CPU_EW_INPUTS];
+  ew_job job = {.n_inputs = ew->n_tensors};
+  collect(ew, args, out, operands, job.scalars);
+  tn_dtype dtype = operands[1]->dtype;
+  job.fn = ew->fns[dtype];
+  if (!job.fn) return TN_FAIL(TN_ERR_DTYPE, "%s is not defined for %s", ew->name, tn_kit_dtype_name(dtype));
+  job.compute = cpu_wide(dtype);
+  job.result = ew->to_bool ? TN_BOOL : job.compute;
+  job.out = operands[0]->dtype;
+  for (uint32_t k = 0; k < job.n_inputs; ++k) job.in[k] = operands[1 + k]->dtype;
+  return tn_iter_each(1, 1 + job.n_inputs, operands, ew->grain, run_row, &job);
+}
+
+/* Both halves of a number without a call. A float beyond int64 has no integer half that anyone may use. */
+static inline cpu_scalar scalar_of(const tn_value *v) {
+  if (v->kind != TN_VAL_FLOAT) return (cpu_scalar){(double)v->u.i, v->u.i};
+  return (cpu_scalar){v->u.f, v->u.f > -0x1p63 && v->u.f < 0x1p63 ? (int64_t)v->u.f : 0};
+}
+
+/* Small contiguous calls, tensors first among the arguments: to the loop in some 50 instructions (a one-element
+ * call is what dispatch is measured by). n and n_scalars are constants at each use, so the loops unroll and
+ * nothing has to be kept over a call. */
+static inline __attribute__((always_inline)) tn_status run(const tn_call *call, uint32_t n, uint32_t n_scalars,
                                                            const tn_value *args, tn_value *out) {
-  const tn_view *operands[1 + CPU_EW_INPUTS] = {out[0].u.v};
+  const cpu_ew *ew = call->user;
+  const tn_view *o = out[0].u.v;
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
-  uint32_t tensors = 0, numbers = 0;
-  for (const tn_value *a = args; tensors < n_inputs || numbers < ew->n_scalars; ++a) {
-    if (__builtin_expect(a->kind == TN_VAL_TENSOR, 1)) {
-      operands[1 + tensors++] = a->u.v;
-    } else {
-      scalars[numbers++] = a->kind == TN_VAL_INT ? (cpu_scalar){(double)a->u.i, a->u.i} : cpu_scalar_of(a);
+  if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not to be garbage */
+  const int64_t numel = o->numel;
+  if (__builtin_expect((call->flags & TN_CALL_FLAT) && numel <= CPU_GRAIN_HEAVY, 1)) { /* the core has checked */
+    const tn_dtype checked = args[0].u.v->dtype;
+    if (__builtin_expect(ew->flat[checked] != 0, 1)) {
+      for (uint32_t k = 0; k < n; ++k) in[k] = args[k].u.v->data;
+      for (uint32_t k = 0; k < n_scalars; ++k) scalars[k] = scalar_of(&args[n + k]);
+      ew->fns[checked](o->data, in, scalars, numel);
+      return TN_OK;
     }
   }
-  int64_t n = operands[0]->numel;
-  tn_dtype dtype = operands[1]->dtype;
-  bool flat = (operands[0]->flags & TN_VIEW_CONTIGUOUS) && n <= CPU_GRAIN_HEAVY &&
-              ew->flat[dtype] == operands[0]->dtype;
-  for (uint32_t k = 0; k < n_inputs; ++k) {
-    const tn_view *v = operands[1 + k];
-    flat = flat && v->numel == n && (v->flags & TN_VIEW_CONTIGUOUS) && v->dtype == dtype;
+  if (args[0].kind != TN_VAL_TENSOR || args[n - 1].kind != TN_VAL_TENSOR) return run_any(ew, args, out);
+  const tn_dtype dtype = args[0].u.v->dtype;
+  uint32_t flags = o->flags;
+  bool same = numel <= CPU_GRAIN_HEAVY && ew->flat[dtype] == o->dtype;
+  for (uint32_t k = 0; k < n; ++k) {
+    const tn_view *v = args[k].u.v;
+    flags &= v->flags;
+    same = same && v->numel == numel && v->dtype == dtype;
     in[k] = v->data;
   }
-  if (__builtin_expect(!flat, 0)) return run_any(ew, n_inputs, operands, scalars);
-  ew->fns[dtype](operands[0]->data, in, scalars, n);
+  if (__builtin_expect(!(flags & TN_VIEW_CONTIGUOUS) || !same, 0)) return run_any(ew, args, out);
+  for (uint32_t k = 0; k < n_scalars; ++k) scalars[k] = scalar_of(&args[n + k]);
+  ew->fns[dtype](o->data, in, scalars, numel);
   return TN_OK;
 }
 
-static tn_status run_1(tn_call *call, const tn_value *args, tn_value *out) {
-  return run(call->user, 1, args, out);
-}
-static tn_status run_2(tn_call *call, const tn_value *args, tn_value *out) {
-  return run(call->user, 2, args, out);
-}
-static tn_status run_3(tn_call *call, const tn_value *args, tn_value *out) {
-  return run(call->user, 3, args, out);
-}
-static tn_status run_4(tn_call *call, const tn_value *args, tn_value *out) {
-  return run(call->user, 4, args, out);
-}
+#define RUN(n, n_scalars)                                                                      \
+  static tn_status run_##n##_##n_scalars(tn_call *call, const tn_value *args, tn_value *out) { \
+    return run(call, n, n_scalars, args, out);                                                 \
+  }
+#define RUNS(n) RUN(n, 0) RUN(n, 1) RUN(n, 2) RUN(n, 3) RUN(n, 4)
+RUNS(1)
+RUNS(2)
+RUNS(3)
+RUNS(4)
 
 /* ------------------------------------------------------------------ registration */
 
@@ -147,12 +173,15 @@ static void fill_record(cpu_ew *ew) {
   ew->grain = is_heavy(ew->name) ? CPU_GRAIN_HEAVY : CPU_GRAIN;
 }
 
+#define ROW(n) \
+  { run_##n##_0, run_##n##_1, run_##n##_2, run_##n##_3, run_##n##_4 }
 tn_status cpu_register_elementwise(tn_registration *reg) {
-  static const tn_kernel_fn entries[] = {NULL, run_1, run_2, run_3, run_4};
+  static const tn_kernel_fn entries[CPU_EW_INPUTS][CPU_EW_SCALARS + 1] = {ROW(1), ROW(2), ROW(3), ROW(4)};
   for (uint32_t i = 0; i < CPU_EW_COUNT; ++i) {
     cpu_ew *ew = &records[i];
     fill_record(ew);
-    tn_kernel_def def = TN_KERNEL("cpu", ew->name, entries[ew->n_tensors], ew->dtypes, .user = ew);
+    tn_kernel_def def =
+        TN_KERNEL("cpu", ew->name, entries[ew->n_tensors - 1][ew->n_scalars], ew->dtypes, .user = ew);
     TN_TRY(tn_kit_host()->register_kernel(reg, &def));
   }
   return TN_OK;

@@ -95,6 +95,7 @@ typedef struct gemm_job {
   int64_t across, rectangles; /* rectangles in a row of them, and in a matrix */
   char *scratch;
   size_t scratch_each; /* per worker */
+  bool dots;           /* of the whole product: a rectangle of one column must not be summed in another way */
 } gemm_job;
 
 static cpu_gemm rectangle(const gemm_job *job, int64_t task) {
@@ -115,7 +116,7 @@ static tn_status gemm_chunk(int64_t begin, int64_t end, int32_t worker, void *ct
   const gemm_job *job = ctx;
   for (int64_t task = begin; task < end; ++task) {
     cpu_gemm g = rectangle(job, task);
-    if (is_dots(&g))
+    if (job->dots)
       run_dots(&g, job->p->dtype);
     else
       job->kernel->run(&g, job->scratch + (size_t)worker * job->scratch_each);
@@ -144,30 +145,49 @@ static void split(gemm_job *job, int64_t wanted) {
   job->rectangles = job->across * ((g->m + job->rows - 1) / job->rows);
 }
 
+/* Too little work to share: no rectangles, and scratch on the stack if it is small. */
+static tn_status run_single(tn_call *call, const product *p, const cpu_gemm_kernel *kernel) {
+  enum { LOCAL_BYTES = 8192 };
+  char local[LOCAL_BYTES] __attribute__((aligned(64)));
+  void *scratch = local;
+  if (is_dots(&p->g)) {
+    run_dots(&p->g, p->dtype);
+    return TN_OK;
+  }
+  size_t bytes = kernel->scratch_bytes(&p->g);
+  if (bytes > LOCAL_BYTES) TN_TRY(cpu_scratch(call, bytes, &scratch));
+  kernel->run(&p->g, scratch);
+  return TN_OK;
+}
+
+static tn_status run_shared(tn_call *call, const product *p, const cpu_gemm_kernel *kernel, double work) {
+  gemm_job job = {.p = p, .kernel = kernel, .dots = is_dots(&p->g)};
+  int64_t threads = tn_kit_host()->num_threads(), wanted = (int64_t)(work / TASK_WORK);
+  split(&job, p->batch >= threads ? 1 : wanted < threads ? wanted : threads);
+  int64_t tasks = job.rectangles * p->batch;
+  double grain = TASK_WORK / (work / (double)job.rectangles);
+  if (grain > (double)tasks) grain = (double)tasks;
+  cpu_gemm first = rectangle(&job, 0);
+  job.scratch_each = (kernel->scratch_bytes(&first) + 63) / 64 * 64;
+  void *scratch;
+  TN_TRY(cpu_scratch(call, job.scratch_each * (size_t)threads, &scratch));
+  job.scratch = scratch;
+  return tn_kit_host()->parallel_for(tasks, grain < 1 ? 1 : (int64_t)grain, gemm_chunk, &job);
+}
+
 static tn_status run_product(tn_call *call, product *p) {
-  const tn_host *host = tn_kit_host();
   if (p->g.m == 0 || p->g.n == 0 || p->batch == 0) return TN_OK;
-  if (p->dtype == TN_INT64) return host->parallel_for(p->batch, 1, int64_chunk, p);
+  if (p->dtype == TN_INT64) return tn_kit_host()->parallel_for(p->batch, 1, int64_chunk, p);
   if ((p->g.n == 1 && p->g.m > 1 && !is_dots(&p->g)) || (p->g.c_col != 1 && p->g.c_row == 1)) {
     p->g = transposed(&p->g);
     int64_t step = p->a_step;
     p->a_step = p->b_step;
     p->b_step = step;
   }
-  gemm_job job = {.p = p, .kernel = p->dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64};
+  const cpu_gemm_kernel *kernel = p->dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64;
   double work = (double)p->g.m * (double)p->g.n * (double)(p->g.k > 0 ? p->g.k : 1);
-  int64_t threads = host->num_threads(), wanted = (int64_t)(work / TASK_WORK);
-  split(&job, p->batch >= threads ? 1 : wanted < threads ? wanted : threads);
-  int64_t tasks = job.rectangles * p->batch;
-  double grain = TASK_WORK / (work / (double)job.rectangles);
-  if (grain > (double)tasks) grain = (double)tasks;
-  cpu_gemm first = rectangle(&job, 0);
-  job.scratch_each = (job.kernel->scratch_bytes(&first) + 63) / 64 * 64;
-  void *scratch;
-  TN_TRY(cpu_scratch(call, job.scratch_each * (size_t)threads, &scratch));
-  job.scratch = scratch;
-  if (tasks == 1) return gemm_chunk(0, 1, 0, &job);
-  return host->parallel_for(tasks, grain < 1 ? 1 : (int64_t)grain, gemm_chunk, &job);
+  if (p->batch == 1 && work < 2 * (double)TASK_WORK) return run_single(call, p, kernel);
+  return run_shared(call, p, kernel, work);
 }
 
 /* ------------------------------------------------------------------ operands */

@@ -128,7 +128,7 @@ tn_status cpu_op_random(tn_call *call, const tn_value *args, tn_value *out) {
 
 /* ------------------------------------------------------------------ randperm */
 
-/* Fisher and Yates from the end; step i draws counter rng_offset + i. One thread: each step needs the last. */
+/* Fisher and Yates from the end; step i draws counter rng_offset + i. One thread: a step needs the last. */
 tn_status cpu_op_randperm(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *v = out[0].u.v;
   void *memory;

@@ -238,6 +238,16 @@ static tn_status reduce_nothing(const reduction *r, const tn_view *out) {
   return cpu_fill(out, &s);
 }
 
+/* One contiguous run into one output, without an iterator: the usual loss. */
+static tn_status reduce_run(const reduction *r, const tn_view *self, const tn_view *out) {
+  cpu_acc acc = start_of(r, r->kind);
+  cpu_now->fold(r->kind, r->wide)(self->data, r->count, 0, &acc);
+  finish_columns(r, 1, &acc);
+  cpu_scalar s = r->is_float ? (cpu_scalar){acc.f, 0} : (cpu_scalar){(double)acc.i, acc.i};
+  cpu_put_scalar(out->data, r->out, &s);
+  return TN_OK;
+}
+
 static tn_status reduce(tn_call *call, reduction r, const tn_view *self, const tn_view *out, uint64_t mask) {
   r.in = self->dtype;
   r.out = out->dtype;
@@ -246,15 +256,8 @@ static tn_status reduce(tn_call *call, reduction r, const tn_view *self, const t
   if (out->numel == 0) return TN_OK;
   r.count = self->numel / out->numel;
   if (r.count == 0) return reduce_nothing(&r, out);
-  if (out->numel == 1 && r.count <= CHUNK && cpu_contiguous(self)) { /* no iterator: the usual loss or norm */
-    tn_iter inner; /* 5 KB: only what a walk of one dim reads is set */
-    inner.n_operands = inner.ndim = 1;
-    inner.n_outputs = inner.flags = 0;
-    inner.numel = inner.sizes[0] = r.count;
-    inner.strides[0][0] = self->itemsize;
-    reduce_columns(&r, out->data, 0, self->data, &inner, 1);
-    return TN_OK;
-  }
+  if (out->numel == 1 && r.count <= CHUNK && cpu_contiguous(self) && r.in == r.wide && r.finish != FINISH_VAR)
+    return reduce_run(&r, self, out);
   tn_reduce it;
   TN_TRY(tn_reduce_init(&it, mask, 1, &out, self, 0));
   if (out->numel == 1 && r.count > CHUNK) return reduce_to_one(call, &r, &it);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What bodies and gradient functions share: their heads, the step that leaves at the first failure, and the
- * release of temporaries. For registry/bodies and registry/grads only.
+ * What bodies and gradient functions share: their heads, the step that leaves at the first failure,
+ * and the release of temporaries. For registry/bodies and registry/grads only.
  *
- * The pattern: `tn_tensor *t[N] = {NULL}` owns every temporary, each call is a TNI_STEP, the result is taken out
- * of the array, and `done:` releases what is left. Operators only: no data pointer is read here, and the only
- * tensors written are those that the function made.
+ * The pattern: `tn_tensor *t[N] = {NULL}` owns every temporary, each call is a TNI_STEP, the result
+ * is taken out of the array, and `done:` releases what is left. Operators only: no data pointer is
+ * read here, and the only tensors written are those that the function made.
  */
 #ifndef TENON_REGISTRY_BODIES_COMPOSE_H
 #define TENON_REGISTRY_BODIES_COMPOSE_H
@@ -16,18 +16,18 @@
 #include <tenon/ops.h>
 
 /* Heads: prototype (the generated table declares it too) and definition. */
-#define TN_BODY(NAME)                                                                              \
-  tn_status tn_body_##NAME(tn_call *call, const tn_value *args, tn_value *out);                    \
+#define TN_BODY(NAME)                                                           \
+  tn_status tn_body_##NAME(tn_call *call, const tn_value *args, tn_value *out); \
   tn_status tn_body_##NAME(tn_call *call __attribute__((unused)), const tn_value *args, tn_value *out)
-#define TN_GRAD(NAME)                                                                              \
+#define TN_GRAD(NAME)                                                                                  \
   tn_status tn_grad_##NAME(const tn_backward *ctx, tn_tensor *const *grad_outs, tn_tensor **grad_ins); \
   tn_status tn_grad_##NAME(const tn_backward *ctx, tn_tensor *const *grad_outs, tn_tensor **grad_ins)
 
 /* One call of a function that has `tn_status status` and a `done:` label. */
-#define TNI_STEP(expr)                                                                             \
-  do {                                                                                             \
-    status = (expr);                                                                               \
-    if (status != TN_OK) goto done;                                                                \
+#define TNI_STEP(expr)              \
+  do {                              \
+    status = (expr);                \
+    if (status != TN_OK) goto done; \
   } while (0)
 
 static inline void tni_release_all(tn_tensor **tensors, size_t n) {
@@ -42,8 +42,8 @@ static inline tn_tensor *tni_take(tn_tensor **slot) {
   return tensor;
 }
 
-/* The end of a body that is one call: status is the call's, result where it stored its tensor (by address, since
- * the call stands in the same argument list). */
+/* The end of a body that is one call: status is the call's, result where it stored its tensor (by
+ * address, since the call stands in the same argument list). */
 static inline tn_status tni_result(tn_status status, tn_tensor **result, tn_value *out) {
   if (status == TN_OK) out[0] = tn_value_tensor(*result);
   return status;
@@ -63,8 +63,12 @@ static inline tn_status tni_grads(tn_status status, tn_tensor **grad_ins, size_t
 /* ------------------------------------------------------------------ reading arguments */
 
 static inline bool tni_has(const tn_value *value) { return value->kind != TN_VAL_NONE; }
-static inline tn_tensor *tni_tensor_or_null(const tn_value *value) { return tni_has(value) ? value->u.t : NULL; }
-static inline const int64_t *tni_int_or_null(const tn_value *value) { return tni_has(value) ? &value->u.i : NULL; }
+static inline tn_tensor *tni_tensor_or_null(const tn_value *value) {
+  return tni_has(value) ? value->u.t : NULL;
+}
+static inline const int64_t *tni_int_or_null(const tn_value *value) {
+  return tni_has(value) ? &value->u.i : NULL;
+}
 static inline tn_dtype tni_dtype_of(const tn_value *value) {
   return tni_has(value) ? (tn_dtype)value->u.i : TN_DTYPE_NONE;
 }

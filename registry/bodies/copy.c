@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and casts over two primitives: empty_like and copy_. The operators that may hand self back compare
- * descriptors first. The bodies of copy_, detach, detach_, resize_ and set_ are the core's.
+ * Copies and casts over two primitives: empty_like and copy_. The operators that may hand self back
+ * compare descriptors first. The bodies of copy_, detach, detach_, resize_ and set_ are the core's.
  */
 #include "registry/bodies/compose.h"
 
 /* A copy of self in the format and with the options, defaults from self. */
-static tn_status copied(tn_tensor *self, const tn_options *options, tn_memory_format format, bool non_blocking,
-                        tn_value *out) {
+static tn_status copied(tn_tensor *self, const tn_options *options, tn_memory_format format,
+                        bool non_blocking, tn_value *out) {
   tn_tensor *fresh = NULL;
   tn_status status = tn_empty_like(self, options, format, &fresh);
   if (status == TN_OK) status = tn_copy_(fresh, self, non_blocking);
@@ -29,7 +29,8 @@ TN_BODY(contiguous) {
   tn_tensor *self = args[0].u.t, *result = NULL;
   tn_memory_format format = tni_format_of(&args[1]);
   if (format == TN_PRESERVE_FORMAT)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a memory format that says where elements lie, got preserve");
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected a memory format that says where elements lie, got preserve");
   if (format == TN_MEMORY_FORMAT_NONE) format = TN_CONTIGUOUS_FORMAT;
   if (format == TN_CONTIGUOUS_FORMAT && (tn_tensor_view(self)->flags & TN_VIEW_CONTIGUOUS))
     return tni_same(self, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Factories as empty memory plus a fill. The four options travel as they came; only full and the sequences look
- * at the dtype.
+ * Factories as empty memory plus a fill. The four options travel as they came; only full and the
+ * sequences look at the dtype.
  */
 #include "registry/bodies/compose.h"
 
@@ -119,11 +119,12 @@ TN_BODY(arange) {
   return tni_result(tn_arange_step(tn_int(0), args[0], tn_int(1), &options, &result), &result, out);
 }
 
-/* Computed from start in the first half and from end in the second, so that both are exact. float64 results compute in
- * float64, all others in float32. */
+/* Computed from start in the first half and from end in the second, so that both are exact. float64
+ * results compute in float64, all others in float32. */
 TN_BODY(linspace) {
   int64_t steps = args[2].u.i;
-  if (steps < 0) return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected steps of at least 0, got %lld", (long long)steps);
+  if (steps < 0)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected steps of at least 0, got %lld", (long long)steps);
   tn_options options = tni_options_of(&args[3]);
   if (options.dtype == TN_DTYPE_NONE) options.dtype = tn_default_dtype();
   tn_dtype dtype = options.dtype;

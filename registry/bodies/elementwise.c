@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise operators whose arguments choose between expressions: a rounding mode, absent bounds, a name of an
- * approximation. Each choice is an entry of its own with an expression.
+ * Elementwise operators whose arguments choose between expressions: a rounding mode, absent bounds,
+ * a name of an approximation. Each choice is an entry of its own with an expression.
  */
 #include <string.h>
 

@@ -13,7 +13,8 @@ TN_BODY(one_hot) {
   uint32_t ndim = tni_ndim(self);
   tn_dim sizes[TN_MAX_RANK];
   if (tn_tensor_dtype(self) != TN_INT64)
-    return tn_fail(TN_ERR_DTYPE, "expected dtype int64 for 'self', got %s", tn_dtype_name(tn_tensor_dtype(self)));
+    return tn_fail(TN_ERR_DTYPE, "expected dtype int64 for 'self', got %s",
+                   tn_dtype_name(tn_tensor_dtype(self)));
   if (ndim >= TN_MAX_RANK)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected fewer than %d dims, got %u", TN_MAX_RANK, ndim);
   tn_status status;
@@ -22,7 +23,8 @@ TN_BODY(one_hot) {
     TNI_STEP(tn_tensor_item_int(t[0], &classes));
     classes++;
   }
-  if (classes < 1) return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected at least 1 class, got %lld", (long long)classes);
+  if (classes < 1)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected at least 1 class, got %lld", (long long)classes);
   for (uint32_t i = 0; i < ndim; i++) sizes[i] = tn_tensor_sizes(self)[i];
   sizes[ndim] = TN_DIM(classes);
   TNI_STEP(tn_new_zeros(self, sizes, ndim + 1, NULL, &t[1]));
@@ -49,7 +51,8 @@ TN_BODY(stack) {
   TN_TRY(check_stack(&args[0]));
   TN_TRY(tn_shape_wrap_dim(args[1].u.i, tni_ndim(args[0].u.ts[0]) + 1, &dim));
   tn_tensor *result = NULL, **wide = calloc(n, sizeof(*wide));
-  if (!wide) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of tensors", n * sizeof(*wide));
+  if (!wide)
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of tensors", n * sizeof(*wide));
   tn_status status;
   for (uint32_t i = 0; i < n; i++) TNI_STEP(tn_unsqueeze(args[0].u.ts[i], dim, &wide[i]));
   TNI_STEP(tn_cat(wide, n, dim, &result));

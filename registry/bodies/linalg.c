@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul, linear and outer over mm, addmm, bmm, mv and dot. matmul folds a stack on the left into one tall matrix
- * when the right side is one matrix; two stacks are broadcast and go to bmm.
+ * matmul, linear and outer over mm, addmm, bmm, mv and dot. matmul folds a stack on the left into
+ * one tall matrix when the right side is one matrix; two stacks are broadcast and go to bmm.
  */
 #include "registry/bodies/compose.h"
 
@@ -44,8 +44,8 @@ done:
 /* The dims before the last two, broadcast; *out_stack is their product. */
 static tn_status broadcast_stacks(tn_tensor *a, tn_tensor *b, uint32_t *out_ndim, tn_dim *out_sizes,
                                   tn_dim *out_stack) {
-  TN_TRY(tn_shape_broadcast(tni_ndim(a) - 2, tn_tensor_sizes(a), tni_ndim(b) - 2, tn_tensor_sizes(b), out_ndim,
-                            out_sizes));
+  TN_TRY(tn_shape_broadcast(tni_ndim(a) - 2, tn_tensor_sizes(a), tni_ndim(b) - 2, tn_tensor_sizes(b),
+                            out_ndim, out_sizes));
   return tn_shape_numel(*out_ndim, out_sizes, out_stack);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses. Each is computed per element or row and then reduced (0 none, 1 mean, 2 sum); cross entropy brings
- * every shape to the [rows, classes] that nll_loss_forward knows.
+ * Losses. Each is computed per element or row and then reduced (0 none, 1 mean, 2 sum); cross
+ * entropy brings every shape to the [rows, classes] that nll_loss_forward knows.
  */
 #include "registry/bodies/compose.h"
 
@@ -49,8 +49,8 @@ done:
   return status;
 }
 
-/* log(1 + exp(-x)) as m + log(exp(-m) + exp(-x - m)) with m = max(-x, 0): no overflow, and the gradient is right at 0
- * because m cancels out of it. */
+/* log(1 + exp(-x)) as m + log(exp(-m) + exp(-x - m)) with m = max(-x, 0): no overflow, and the
+ * gradient is right at 0 because m cancels out of it. */
 static tn_status softplus_negative(tn_tensor *x, tn_tensor **out_result) {
   enum { MINUS, M, MINUS_M, A, SHIFT, B, SUM, LOG, N };
   tn_tensor *t[N] = {NULL};
@@ -101,8 +101,8 @@ done:
 TN_BODY(nll_loss) {
   tn_tensor *t[2] = {NULL};
   tn_status status;
-  TNI_STEP(tn_nll_loss_forward(args[0].u.t, args[1].u.t, tni_tensor_or_null(&args[2]), args[3].u.i, args[4].u.i,
-                               &t[0], &t[1]));
+  TNI_STEP(tn_nll_loss_forward(args[0].u.t, args[1].u.t, tni_tensor_or_null(&args[2]), args[3].u.i,
+                               args[4].u.i, &t[0], &t[1]));
   out[0] = tn_value_tensor(tni_take(&t[0]));
 done:
   TNI_RELEASE(t);
@@ -119,14 +119,16 @@ typedef struct entropy {
   double smoothing;
 } entropy;
 
-/* The mean over classes of -logp, in rows that count. Reduced as the loss is: a mean divides by the rows' weights. */
+/* The mean over classes of -logp, in rows that count. Reduced as the loss is: a mean divides by the
+ * rows' weights. */
 static tn_status smooth_part(const entropy *e, tn_tensor *total_weight, tn_tensor **out_part) {
   enum { WEIGHTED, SUM, MINUS, IGNORED, KEPT, REDUCED, N };
   tn_tensor *t[N] = {NULL};
   double classes = (double)TN_DIM_INT(tn_tensor_sizes(e->logp)[tni_ndim(e->logp) - 1]);
   tn_status status;
   if (e->weight) TNI_STEP(tn_mul(e->logp, e->weight, &t[WEIGHTED]));
-  TNI_STEP(tn_sum_dim(e->weight ? t[WEIGHTED] : e->logp, (const int64_t[]){-1}, 1, false, TN_DTYPE_NONE, &t[SUM]));
+  TNI_STEP(
+      tn_sum_dim(e->weight ? t[WEIGHTED] : e->logp, (const int64_t[]){-1}, 1, false, TN_DTYPE_NONE, &t[SUM]));
   TNI_STEP(tn_mul_scalar(t[SUM], tn_float(-e->smoothing / classes), &t[MINUS]));
   TNI_STEP(tn_eq_scalar(e->target, tn_int(e->ignore_index), &t[IGNORED]));
   TNI_STEP(tn_masked_fill(t[MINUS], t[IGNORED], tn_int(0), &t[KEPT]));
@@ -145,7 +147,8 @@ static tn_status entropy_of_classes(const entropy *e, tn_tensor **out_loss) {
   enum { LOSS, TOTAL, SHARE, SMOOTH, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
-  TNI_STEP(tn_nll_loss_forward(e->logp, e->target, e->weight, e->reduction, e->ignore_index, &t[LOSS], &t[TOTAL]));
+  TNI_STEP(
+      tn_nll_loss_forward(e->logp, e->target, e->weight, e->reduction, e->ignore_index, &t[LOSS], &t[TOTAL]));
   if (e->smoothing > 0) {
     TNI_STEP(tn_mul_scalar(t[LOSS], tn_float(1 - e->smoothing), &t[SHARE]));
     TNI_STEP(smooth_part(e, t[TOTAL], &t[SMOOTH]));
@@ -158,7 +161,8 @@ done:
   return status;
 }
 
-/* -sum of logp * target over classes; target [rows, classes] may be smoothed towards the uniform distribution. */
+/* -sum of logp * target over classes; target [rows, classes] may be smoothed towards the uniform
+ * distribution. */
 static tn_status entropy_of_probabilities(const entropy *e, tn_tensor **out_loss) {
   enum { SHARE, SMOOTH, PRODUCT, WEIGHTED, SUM, ROWS, TOTAL, N };
   tn_tensor *t[N] = {NULL};
@@ -173,7 +177,8 @@ static tn_status entropy_of_probabilities(const entropy *e, tn_tensor **out_loss
   }
   TNI_STEP(tn_mul(e->logp, t[SMOOTH], &t[PRODUCT]));
   if (e->weight) TNI_STEP(tn_mul(t[PRODUCT], e->weight, &t[WEIGHTED]));
-  TNI_STEP(tn_sum_dim(e->weight ? t[WEIGHTED] : t[PRODUCT], (const int64_t[]){-1}, 1, false, TN_DTYPE_NONE, &t[SUM]));
+  TNI_STEP(tn_sum_dim(e->weight ? t[WEIGHTED] : t[PRODUCT], (const int64_t[]){-1}, 1, false, TN_DTYPE_NONE,
+                      &t[SUM]));
   TNI_STEP(tn_neg(t[SUM], &t[ROWS]));
   if (e->reduction == REDUCE_MEAN) {
     TNI_STEP(tn_sum(t[ROWS], TN_DTYPE_NONE, &t[TOTAL]));
@@ -217,12 +222,23 @@ static tn_status check_entropy(tn_tensor *self, tn_tensor *target, bool probabil
   if (tni_ndim(self) == 0)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 'self' with a dim of classes, got a 0-d tensor");
   if (probabilities && (tn_tensor_dtype(target) < TN_FLOAT16 || tn_tensor_dtype(target) > TN_FLOAT64))
-    return tn_fail(TN_ERR_DTYPE, "expected a floating 'target' in the shape of 'self' (probabilities), got %s",
+    return tn_fail(TN_ERR_DTYPE,
+                   "expected a floating 'target' in the shape of 'self' (probabilities), got %s",
                    tn_dtype_name(tn_tensor_dtype(target)));
+  if (probabilities && args[4].u.i >= 0)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected no ignore_index (-100) for a target of probabilities, got %lld",
+                   (long long)args[4].u.i);
+  tn_tensor *weight = tni_tensor_or_null(&args[2]);
+  tn_dim classes = tn_tensor_sizes(self)[tni_ndim(self) == 1 ? 0 : 1];
+  if (weight && !tn_shape_equal(tni_ndim(weight), tn_tensor_sizes(weight), 1, &classes))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 'weight' of shape [%lld], got %s",
+                   (long long)TN_DIM_INT(classes), tni_shape_text(weight, TN_SHAPE_TEXT));
   tn_dim sizes[TN_MAX_RANK];
   uint32_t n = shape_of_rows(self, sizes);
   if (probabilities || tn_shape_equal(tni_ndim(target), tn_tensor_sizes(target), n, sizes)) return TN_OK;
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 'target' of shape %s (classes) or %s (probabilities), got %s",
+  return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                 "expected 'target' of shape %s (classes) or %s (probabilities), got %s",
                  tn_shape_format(n, sizes, TN_SHAPE_TEXT), tni_shape_text(self, TN_SHAPE_TEXT),
                  tni_shape_text(target, TN_SHAPE_TEXT));
 }

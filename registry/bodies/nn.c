@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax with a dtype, layer norm and its gradient, and the second derivative of embedding. Losses are in loss.c.
+ * softmax with a dtype, layer norm and its gradient, and the second derivative of embedding. Losses
+ * are in loss.c.
  */
 #include "registry/bodies/compose.h"
 
@@ -9,8 +10,8 @@
 static tn_status softmax(const tn_value *args, bool logarithm, tn_value *out) {
   tn_tensor *self = args[0].u.t, *t[2] = {NULL};
   tn_status status;
-  TNI_STEP(tn_to_dtype(self, tni_has(&args[2]) ? (tn_dtype)args[2].u.i : tn_tensor_dtype(self), false, false, 0,
-                       &t[0]));
+  TNI_STEP(tn_to_dtype(self, tni_has(&args[2]) ? (tn_dtype)args[2].u.i : tn_tensor_dtype(self), false, false,
+                       0, &t[0]));
   TNI_STEP(logarithm ? tn__log_softmax(t[0], args[1].u.i, false, &t[1])
                      : tn__softmax(t[0], args[1].u.i, false, &t[1]));
   out[0] = tn_value_tensor(tni_take(&t[1]));
@@ -24,26 +25,48 @@ TN_BODY(log_softmax) { return softmax(args, true, out); }
 
 /* ------------------------------------------------------------------ embedding */
 
+/* Each row divided by how often its index occurs. */
+static tn_status share_rows(tn_tensor *rows, tn_tensor *index, tn_dim n_weights, tn_tensor **out_shares) {
+  enum { ZEROS, ONES, COUNTS, PICKED, COLUMN, N };
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_new_zeros(rows, &n_weights, 1, NULL, &t[ZEROS]));
+  TNI_STEP(tn_new_full(rows, tn_tensor_sizes(index), 1, tn_int(1), NULL, &t[ONES]));
+  TNI_STEP(tn_index_add(t[ZEROS], 0, index, t[ONES], tn_int(1), &t[COUNTS]));
+  TNI_STEP(tn_index_select(t[COUNTS], 0, index, &t[PICKED]));
+  TNI_STEP(tn_unsqueeze(t[PICKED], 1, &t[COLUMN]));
+  TNI_STEP(tn_div(rows, t[COLUMN], out_shares));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
 TN_BODY(embedding_dense_double_backward) {
-  tn_tensor *grad = args[0].u.t, *indices = args[1].u.t, *t[6] = {NULL};
-  if (args[3].u.i)
-    return tn_fail(TN_ERR_UNSUPPORTED, "the second derivative of embedding needs scale_grad_by_freq false");
+  enum { INDEX, ROWS, SHARES, SHAPED, PADDING, MASK, RESULT, N };
+  tn_tensor *grad = args[0].u.t, *indices = args[1].u.t, *t[N] = {NULL};
   uint32_t ndim = tni_ndim(indices);
   tn_dim shape[TN_MAX_RANK];
+  if (tni_ndim(grad) != 2 || ndim >= TN_MAX_RANK)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 'grad' with 2 dims, got shape %s",
+                   tni_shape_text(grad, TN_SHAPE_TEXT));
   for (uint32_t i = 0; i < ndim; i++) shape[i] = tn_tensor_sizes(indices)[i];
   shape[ndim] = tn_tensor_sizes(grad)[1];
   tn_status status;
-  TNI_STEP(tn_reshape(indices, (const int64_t[]){-1}, 1, &t[0]));
-  TNI_STEP(tn_index_select(grad, 0, t[0], &t[1]));
-  TNI_STEP(tn_reshape(t[1], shape, ndim + 1, &t[2]));
+  TNI_STEP(tn_reshape(indices, (const int64_t[]){-1}, 1, &t[INDEX]));
+  TNI_STEP(tn_index_select(grad, 0, t[INDEX], &t[ROWS]));
+  if (args[3].u.i)
+    TNI_STEP(share_rows(t[ROWS], t[INDEX], tn_tensor_sizes(grad)[0], &t[SHARES]));
+  else
+    t[SHARES] = tni_take(&t[ROWS]);
+  TNI_STEP(tn_reshape(t[SHARES], shape, ndim + 1, &t[SHAPED]));
   if (args[2].u.i >= 0) {
-    TNI_STEP(tn_eq_scalar(indices, args[2], &t[3]));
-    TNI_STEP(tn_unsqueeze(t[3], -1, &t[4]));
-    TNI_STEP(tn_masked_fill(t[2], t[4], tn_int(0), &t[5]));
+    TNI_STEP(tn_eq_scalar(indices, args[2], &t[PADDING]));
+    TNI_STEP(tn_unsqueeze(t[PADDING], -1, &t[MASK]));
+    TNI_STEP(tn_masked_fill(t[SHAPED], t[MASK], tn_int(0), &t[RESULT]));
   } else {
-    t[5] = tni_take(&t[2]);
+    t[RESULT] = tni_take(&t[SHAPED]);
   }
-  out[0] = tn_value_tensor(tni_take(&t[5]));
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
 done:
   TNI_RELEASE(t);
   return status;
@@ -72,20 +95,46 @@ static tn_dtype wide_dtype(const tn_tensor *tensor) {
   return tn_tensor_dtype(tensor) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
 }
 
-static tn_status check_tail(const tn_tensor *input, const tn_value *shape) {
+static tn_status check_shape(const char *name, const tn_tensor *tensor, uint32_t ndim, const tn_dim *sizes) {
+  if (!tensor || tn_shape_equal(tni_ndim(tensor), tn_tensor_sizes(tensor), ndim, sizes)) return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected shape %s for '%s', got %s",
+                 tn_shape_format(ndim, sizes, TN_SHAPE_TEXT), name, tni_shape_text(tensor, TN_SHAPE_TEXT));
+}
+
+/* What the meta rules check, for backends without a kernel: there the body runs alone. */
+static tn_status check_norm(const tn_tensor *input, const tn_value *shape, const tn_tensor *weight,
+                            const tn_tensor *bias) {
   uint32_t ndim = tni_ndim(input), n = shape->count;
-  if (n && n <= ndim && tn_shape_equal(n, shape->u.ints, n, tn_tensor_sizes(input) + ndim - n)) return TN_OK;
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected the last sizes of shape %s as normalized_shape, got %s",
-                 tni_shape_text(input, TN_SHAPE_TEXT), tn_shape_format(n, shape->u.ints, TN_SHAPE_TEXT));
+  bool fits = n && n <= ndim;
+  if (fits) fits = tn_shape_equal(n, shape->u.ints, n, tn_tensor_sizes(input) + ndim - n);
+  if (!fits)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected the last sizes of shape %s as normalized_shape, got %s",
+                   tni_shape_text(input, TN_SHAPE_TEXT), tn_shape_format(n, shape->u.ints, TN_SHAPE_TEXT));
+  TN_TRY(check_shape("weight", weight, n, shape->u.ints));
+  return check_shape("bias", bias, n, shape->u.ints);
+}
+
+static tn_status check_norm_backward(const tn_value *args) {
+  tn_tensor *input = args[1].u.t;
+  uint32_t ndim = tni_ndim(input), n = args[2].count;
+  TN_TRY(check_norm(input, &args[2], tni_tensor_or_null(&args[5]), tni_tensor_or_null(&args[6])));
+  TN_TRY(check_shape("grad_out", args[0].u.t, ndim, tn_tensor_sizes(input)));
+  tn_dim sizes[TN_MAX_RANK];
+  for (uint32_t i = 0; i < ndim; i++) sizes[i] = i < ndim - n ? tn_tensor_sizes(input)[i] : TN_DIM(1);
+  TN_TRY(check_shape("mean", args[3].u.t, ndim, sizes));
+  TN_TRY(check_shape("rstd", args[4].u.t, ndim, sizes));
+  if (args[7].count == 3) return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 3 entries in output_mask, got %u", args[7].count);
 }
 
 TN_BODY(native_layer_norm) {
   enum { WIDE, MEAN, CENTRED, SQUARE, VAR, SHIFTED, RSTD, NORMAL, SCALED, MOVED, RESULT, N };
-  tn_tensor *input = args[0].u.t, *weight = tni_tensor_or_null(&args[2]), *bias = tni_tensor_or_null(&args[3]);
+  tn_tensor *input = args[0].u.t, *weight = tni_tensor_or_null(&args[2]),
+            *bias = tni_tensor_or_null(&args[3]);
   tn_tensor *t[N] = {NULL};
   int64_t dims[TN_MAX_RANK];
   uint32_t n = args[1].count;
-  TN_TRY(check_tail(input, &args[1]));
+  TN_TRY(check_norm(input, &args[1], weight, bias));
   last_dims(tni_ndim(input), n, dims);
   tn_status status;
   TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
@@ -110,29 +159,6 @@ TN_BODY(native_layer_norm) {
   out[0] = tn_value_tensor(tni_take(&t[RESULT]));
   out[1] = tn_value_tensor(tni_take(&t[MEAN]));
   out[2] = tn_value_tensor(tni_take(&t[RSTD]));
-done:
-  TNI_RELEASE(t);
-  return status;
-}
-
-/* Note [Layer norm twice]
- * mean and rstd come in without history, but for a second derivative they are functions of input. If one is
- * being recorded, they are computed again; eps is not known here, so it is recovered from rstd as a constant:
- * 1 / rstd^2 - var. Values stay those that came in, up to rounding. */
-static tn_status again(tn_tensor *wide, const int64_t *dims, uint32_t n, tn_tensor *rstd, tn_tensor **out_mean,
-                       tn_tensor **out_rstd) {
-  enum { CENTRED, SQUARE, VAR, INVERSE, CONSTANT, EPS, SHIFTED, N };
-  tn_tensor *t[N] = {NULL};
-  tn_status status;
-  TNI_STEP(tn_mean_dim(wide, dims, n, true, TN_DTYPE_NONE, out_mean));
-  TNI_STEP(tn_sub(wide, *out_mean, tn_int(1), &t[CENTRED]));
-  TNI_STEP(tn_square(t[CENTRED], &t[SQUARE]));
-  TNI_STEP(tn_mean_dim(t[SQUARE], dims, n, true, TN_DTYPE_NONE, &t[VAR]));
-  TNI_STEP(tn_pow_tensor_scalar(rstd, tn_int(-2), &t[INVERSE]));
-  TNI_STEP(tn_detach(t[VAR], &t[CONSTANT]));
-  TNI_STEP(tn_sub(t[INVERSE], t[CONSTANT], tn_int(1), &t[EPS]));
-  TNI_STEP(tn_add(t[VAR], t[EPS], tn_int(1), &t[SHIFTED]));
-  TNI_STEP(tn_rsqrt(t[SHIFTED], out_rstd));
 done:
   TNI_RELEASE(t);
   return status;
@@ -169,29 +195,23 @@ static tn_status sum_outer(tn_tensor *tensor, uint32_t n, tn_dtype dtype, tn_ten
 }
 
 TN_BODY(native_layer_norm_backward) {
-  enum { WIDE, GRAD, MEAN, RSTD, CENTRED, NORMAL, SCALED, INPUT, PRODUCT, R0, R1, R2, N };
+  enum { WIDE, GRAD, CENTRED, NORMAL, SCALED, INPUT, PRODUCT, R0, R1, R2, N };
   tn_tensor *grad = args[0].u.t, *input = args[1].u.t, *weight = tni_tensor_or_null(&args[5]);
   tn_tensor *t[N] = {NULL};
   const uint8_t *wanted = args[7].u.bools;
   int64_t dims[TN_MAX_RANK];
   uint32_t n = args[2].count;
   tn_dtype dtype = tn_tensor_dtype(input);
-  TN_TRY(check_tail(input, &args[2]));
+  TN_TRY(check_norm_backward(args));
   last_dims(tni_ndim(input), n, dims);
   tn_status status;
   TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
   TNI_STEP(tn_to_dtype(grad, wide_dtype(input), false, false, 0, &t[GRAD]));
-  if (tn_grad_mode() && tn_requires_grad(input)) { /* See Note [Layer norm twice] */
-    TNI_STEP(again(t[WIDE], dims, n, args[4].u.t, &t[MEAN], &t[RSTD]));
-  } else {
-    t[MEAN] = tn_tensor_retain(args[3].u.t);
-    t[RSTD] = tn_tensor_retain(args[4].u.t);
-  }
-  TNI_STEP(tn_sub(t[WIDE], t[MEAN], tn_int(1), &t[CENTRED]));
-  TNI_STEP(tn_mul(t[CENTRED], t[RSTD], &t[NORMAL]));
+  TNI_STEP(tn_sub(t[WIDE], args[3].u.t, tn_int(1), &t[CENTRED]));
+  TNI_STEP(tn_mul(t[CENTRED], args[4].u.t, &t[NORMAL]));
   if (wanted[0]) {
     if (weight) TNI_STEP(tn_mul(t[GRAD], weight, &t[SCALED]));
-    TNI_STEP(input_grad(weight ? t[SCALED] : t[GRAD], t[NORMAL], t[RSTD], dims, n, &t[INPUT]));
+    TNI_STEP(input_grad(weight ? t[SCALED] : t[GRAD], t[NORMAL], args[4].u.t, dims, n, &t[INPUT]));
     TNI_STEP(tn_to_dtype(t[INPUT], dtype, false, false, 0, &t[R0]));
   }
   if (wanted[1]) {

@@ -45,7 +45,8 @@ TN_BODY(randn_like) {
   return drawn(status, fresh, out);
 }
 
-static tn_status integers(int64_t low, int64_t high, const tn_value *size, const tn_value *four, tn_value *out) {
+static tn_status integers(int64_t low, int64_t high, const tn_value *size, const tn_value *four,
+                          tn_value *out) {
   tn_tensor *fresh = NULL;
   tn_options options = tni_options_of(four);
   tn_status status = tn_empty(size->u.ints, size->count, &options, 0, &fresh);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions written with others (deviations, norms, logsumexp, counts) and the gradients that send a reduced
- * value back to the elements it came from.
+ * Reductions written with others (deviations, norms, logsumexp, counts) and the gradients that send
+ * a reduced value back to the elements it came from.
  */
 #include <math.h>
 
@@ -34,7 +34,8 @@ done:
   return status;
 }
 
-/* The largest element is taken out first; where it is infinite, 0 is, so that infinities stay and make no NaN. */
+/* The largest element is taken out first; where it is infinite, 0 is, so that infinities stay and
+ * make no NaN. */
 TN_BODY(logsumexp) {
   enum { MOST, INFINITE, SHIFT, CONSTANT, LESS, EXP, SUM, LOG, FLAT, RESULT, N };
   tn_tensor *self = args[0].u.t, *t[N] = {NULL};
@@ -94,7 +95,8 @@ done:
   return status;
 }
 
-static tn_status norm_of(tn_tensor *self, double order, const tn_value *dims, bool keepdim, tn_tensor **out_norm) {
+static tn_status norm_of(tn_tensor *self, double order, const tn_value *dims, bool keepdim,
+                         tn_tensor **out_norm) {
   if (order == 2) return square_norm(self, dims, keepdim, out_norm);
   if (order == 0) return zero_norm(self, dims, keepdim, out_norm);
   tn_tensor *magnitude = NULL;
@@ -135,7 +137,8 @@ TN_BODY(norm_dim) {
 
 TN_BODY(norm) {
   tn_tensor *result = NULL;
-  return tni_result(tn_linalg_vector_norm(args[0].u.t, args[1], NULL, 0, false, TN_DTYPE_NONE, &result), &result, out);
+  return tni_result(tn_linalg_vector_norm(args[0].u.t, args[1], NULL, 0, false, TN_DTYPE_NONE, &result),
+                    &result, out);
 }
 
 /* ------------------------------------------------------------------ back to the elements */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inverses of views: the *_scatter operators put a source into a copy of self, the *_backward ones into zeros. A view
- * of the fresh tensor is taken and written, so no backend needs kernels for them.
+ * Inverses of views: the *_scatter operators put a source into a copy of self, the *_backward ones
+ * into zeros. A view of the fresh tensor is taken and written, so no backend needs kernels for
+ * them.
  */
 #include "registry/bodies/compose.h"
 
@@ -30,7 +31,8 @@ TN_BODY(slice_scatter) {
   tn_tensor *whole = NULL, *part = NULL;
   tn_status status = tn_clone(args[0].u.t, 0, &whole);
   if (status == TN_OK)
-    status = tn_slice(whole, args[2].u.i, tni_int_or_null(&args[3]), tni_int_or_null(&args[4]), args[5].u.i, &part);
+    status = tn_slice(whole, args[2].u.i, tni_int_or_null(&args[3]), tni_int_or_null(&args[4]), args[5].u.i,
+                      &part);
   return put(status, whole, part, args[1].u.t, out);
 }
 
@@ -45,7 +47,8 @@ TN_BODY(slice_backward) {
   tn_tensor *whole = NULL, *part = NULL;
   tn_status status = tn_new_zeros(args[0].u.t, args[1].u.ints, args[1].count, NULL, &whole);
   if (status == TN_OK)
-    status = tn_slice(whole, args[2].u.i, tni_int_or_null(&args[3]), tni_int_or_null(&args[4]), args[5].u.i, &part);
+    status = tn_slice(whole, args[2].u.i, tni_int_or_null(&args[3]), tni_int_or_null(&args[4]), args[5].u.i,
+                      &part);
   return put(status, whole, part, args[0].u.t, out);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that are a view where the memory allows it (reshape and its kin). The inverses of views are in
- * scatter.c.
+ * Operators that are a view where the memory allows it (reshape and its kin). The inverses of views
+ * are in scatter.c.
  */
 #include "registry/bodies/compose.h"
 
@@ -15,8 +15,8 @@ TN_BODY(as_strided) {
                      (long long)TN_DIM_INT(args[3].u.i));
     offset = TN_DIM_SUB(args[3].u.i, TN_DIM(view->itemsize ? view->offset_bytes / view->itemsize : 0));
   }
-  tn_status status = tn__as_strided(self, args[1].u.ints, args[1].count, args[2].u.ints, args[2].count, offset,
-                                    view->strides, view->ndim, &result);
+  tn_status status = tn__as_strided(self, args[1].u.ints, args[1].count, args[2].u.ints, args[2].count,
+                                    offset, view->strides, view->ndim, &result);
   return tni_result(status, &result, out);
 }
 
@@ -49,7 +49,8 @@ TN_BODY(flatten) {
   TN_TRY(tn_shape_wrap_dim(args[1].u.i, view->ndim, &first));
   TN_TRY(tn_shape_wrap_dim(args[2].u.i, view->ndim, &last));
   if (first > last)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected start_dim at or before end_dim, got %u and %u", first, last);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected start_dim at or before end_dim, got %u and %u", first,
+                   last);
   if (view->ndim && first == last) return tni_same(self, out);
   tn_dim sizes[TN_MAX_RANK], joined = TN_DIM(1);
   uint32_t ndim = 0;
@@ -70,7 +71,8 @@ TN_BODY(narrow) {
   bool fits = TN_DIM_GE(start, 0) && TN_DIM_LE(start, size) && TN_DIM_GE(length, 0) &&
               TN_DIM_LE(length, TN_DIM_SUB(size, start));
   if (!fits)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a range inside size %lld of dim %u, got start %lld, length %lld",
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected a range inside size %lld of dim %u, got start %lld, length %lld",
                    (long long)TN_DIM_INT(size), dim, (long long)args[2].u.i, (long long)TN_DIM_INT(length));
   tn_dim end = TN_DIM_ADD(start, length);
   return tni_result(tn_slice(self, dim, &start, &end, 1, &result), &result, out);
@@ -93,6 +95,9 @@ TN_BODY(movedim) {
 
 TN_BODY(unreduce) {
   tn_tensor *self = args[0].u.t, *result = NULL;
+  if (args[3].u.i < 0 || args[3].u.i > TN_MAX_RANK)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 0 to %d dims, got %lld", TN_MAX_RANK,
+                   (long long)args[3].u.i);
   uint32_t ndim = (uint32_t)args[3].u.i;
   if (args[2].u.i || ndim == 0) return tni_same(self, out);
   uint64_t mask;

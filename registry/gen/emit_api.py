@@ -24,6 +24,8 @@ def literal(member, value, kind, rest=''):
 def pack_value(arg, name):
     if arg.type == 'Scalar':
         return name
+    if arg.is_tensor and not arg.optional:
+        return 'packed(%s)' % name
     if arg.type == 'str':
         count = ', .count = (uint32_t)(%s ? strlen(%s) : 0)' % (name, name)
         return literal('s', name, '%s ? TN_VAL_STRING : TN_VAL_NONE' % name, count)
@@ -150,7 +152,7 @@ def emit_results(outs, is_list, call):
                 '  *out_n = LIKELY(status == TN_OK) ? list.count : 0;',
                 '  return status;']
     if len(outs) == 1:
-        return ['  tn_value returned = {0};', '  tn_status status = %s&returned);' % call,
+        return ['  tn_value returned;', '  tn_status status = %s&returned);' % call,
                 '  *%s = LIKELY(status == TN_OK) ? returned.u.t : NULL;' % outs[0], '  return status;']
     lines = ['  tn_value returned[%d] = {0};' % len(outs), '  tn_status status = %sreturned);' % call]
     for i, out in enumerate(outs):
@@ -197,6 +199,15 @@ __attribute__((unused)) static inline size_t null_at(tn_tensor *const *ts, size_
   return i;
 }
 
+/* A required tensor in two stores: from an initialiser gcc 12 makes overlapping ones. */
+__attribute__((unused)) static inline tn_value packed(tn_tensor *t) {
+  tn_value v;
+  const uint64_t tag = TN_VAL_TENSOR; /* kind; elem, reserved and count are 0 */
+  v.u.t = t;
+  memcpy(&v.kind, &tag, sizeof tag);
+  return v;
+}
+
 /* The four arguments that tn_options stands for. */
 __attribute__((unused)) static inline tn_value option_dtype(const tn_options *options) {
   return tn_value_dtype(options ? options->dtype : TN_DTYPE_NONE);
@@ -227,8 +238,10 @@ KEY_HELPER = r'''__attribute__((unused)) static inline uint64_t list_keys(tn_ten
 
 def core_call(form, args):
     """How libtenon itself runs a packed call; the results' place follows."""
-    call = 'tni_call_keys(&tni_op_table[TNI_OP_%s], %s,\n%s%s, '
-    return call % (form.ident, keys_of(form), ' ' * 35, args)
+    sure = any(a.is_tensor and not a.list and not a.optional for a in form.schema.args)
+    sure = sure and not any(a.type == 'Device' for a in form.schema.args)
+    call = 'tni_call_inline(&tni_op_table[TNI_OP_%s], %s, %s,\n%s%s, '
+    return call % (form.ident, keys_of(form), 'true' if sure else 'false', ' ' * 35, args)
 
 
 def emit_ops_api(registry):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of powers and of the tanh form of gelu. Where a base or an exponent is 0 the derivative is 0 by
- * convention, not what 0 times an infinity would give.
+ * Gradients of powers and of the tanh form of gelu. Where a base or an exponent is 0 the derivative
+ * is 0 by convention, not what 0 times an infinity would give.
  */
 #include "registry/bodies/compose.h"
 
@@ -23,33 +23,34 @@ done:
 
 /* grad * exponent * self^(exponent - 1), 0 where exponent is 0. */
 static tn_status pow_base(tn_tensor *grad, tn_tensor *self, tn_tensor *exponent, tn_tensor **out_grad) {
-  enum { LESS, POWER, FACTOR, PRODUCT, ZERO, N };
+  enum { LESS, POWER, FACTOR, ZERO, KEPT, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
   TNI_STEP(tn_sub_scalar(exponent, tn_int(1), tn_int(1), &t[LESS]));
   TNI_STEP(tn_pow_tensor_tensor(self, t[LESS], &t[POWER]));
   TNI_STEP(tn_mul(exponent, t[POWER], &t[FACTOR]));
-  TNI_STEP(tn_mul(grad, t[FACTOR], &t[PRODUCT]));
   TNI_STEP(tn_eq_scalar(exponent, tn_int(0), &t[ZERO]));
-  TNI_STEP(tn_masked_fill(t[PRODUCT], t[ZERO], tn_int(0), out_grad));
+  TNI_STEP(tn_masked_fill(t[FACTOR], t[ZERO], tn_int(0), &t[KEPT]));
+  TNI_STEP(tn_mul(grad, t[KEPT], out_grad));
 done:
   TNI_RELEASE(t);
   return status;
 }
 
-/* grad * result * log(self), 0 where self is 0 and exponent is not negative. */
+/* grad * result * log(self), 0 where self is 0 and exponent is not negative: there the logarithm is
+ * taken of 1. */
 static tn_status pow_exponent(tn_tensor *grad, tn_tensor *self, tn_tensor *exponent, tn_tensor *result,
                               tn_tensor **out_grad) {
-  enum { LOG, FACTOR, PRODUCT, ZERO, RISING, NONE, N };
+  enum { ZERO, RISING, NONE, BASE, LOG, FACTOR, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
-  TNI_STEP(tn_log_op(self, &t[LOG]));
-  TNI_STEP(tn_mul(result, t[LOG], &t[FACTOR]));
-  TNI_STEP(tn_mul(grad, t[FACTOR], &t[PRODUCT]));
   TNI_STEP(tn_eq_scalar(self, tn_int(0), &t[ZERO]));
   TNI_STEP(tn_ge_scalar(exponent, tn_int(0), &t[RISING]));
   TNI_STEP(tn_logical_and(t[ZERO], t[RISING], &t[NONE]));
-  TNI_STEP(tn_masked_fill(t[PRODUCT], t[NONE], tn_int(0), out_grad));
+  TNI_STEP(tn_masked_fill(self, t[NONE], tn_int(1), &t[BASE]));
+  TNI_STEP(tn_log_op(t[BASE], &t[LOG]));
+  TNI_STEP(tn_mul(result, t[LOG], &t[FACTOR]));
+  TNI_STEP(tn_mul(grad, t[FACTOR], out_grad));
 done:
   TNI_RELEASE(t);
   return status;
@@ -67,7 +68,8 @@ TN_GRAD(pow_tensor_tensor) {
 TN_GRAD(pow_scalar) {
   tn_tensor *exponent = ctx->args[1].u.t, *result = ctx->outs[0], *t[3] = {NULL};
   if (!(ctx->wanted & 1)) return TN_OK;
-  tn_options options = {.dtype = tn_tensor_dtype(result), .has_device = true, .device = tn_tensor_device(result)};
+  tn_options options = {
+      .dtype = tn_tensor_dtype(result), .has_device = true, .device = tn_tensor_device(result)};
   tn_status status;
   TNI_STEP(tn_scalar_tensor(ctx->args[0], &options, &t[0]));
   TNI_STEP(pow_exponent(grad_outs[0], t[0], exponent, result, &grad_ins[0]));
@@ -76,8 +78,8 @@ done:
   return status;
 }
 
-/* The second derivative of 0.5 x (1 + tanh u), u = k (x + a x^3): with s = 1 - tanh(u)^2 and u' = k (1 + 3 a x^2) it is
- * s u' + 0.5 x s (6 k a x - 2 tanh(u) u'^2). */
+/* The second derivative of 0.5 x (1 + tanh u), u = k (x + a x^3): with s = 1 - tanh(u)^2 and u' = k
+ * (1 + 3 a x^2) it is s u' + 0.5 x s (6 k a x - 2 tanh(u) u'^2). */
 static tn_status gelu_tanh_second(tn_tensor *x, tn_tensor **out_second) {
   const double k = 0.7978845608028654, a = 0.044715;
   enum { X2, INNER, U, TANH, T2, S, D3, D, SU, D2, TD, LEFT, RIGHT, BOTH, HALF, PRODUCT, N };

@@ -7,7 +7,8 @@
 /* The dims of what cat joined: those of the first tensor that is not a 1-d nothing. */
 static uint32_t joined_ndim(const tn_value *tensors) {
   for (uint32_t i = 0; i < tensors->count; i++)
-    if (tni_ndim(tensors->u.ts[i]) != 1 || tn_tensor_numel(tensors->u.ts[i])) return tni_ndim(tensors->u.ts[i]);
+    if (tni_ndim(tensors->u.ts[i]) != 1 || tn_tensor_numel(tensors->u.ts[i]))
+      return tni_ndim(tensors->u.ts[i]);
   return 1;
 }
 
@@ -29,9 +30,19 @@ TN_GRAD(cat) {
 
 TN_GRAD(roll) {
   int64_t back[TN_MAX_RANK];
-  uint32_t n = ctx->args[1].count;
+  const tn_value *shifts = &ctx->args[1], *dims = &ctx->args[2];
+  tn_tensor *grad = grad_outs[0];
   if (!(ctx->wanted & 1)) return TN_OK;
-  if (n > TN_MAX_RANK) return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected at most %d shifts, got %u", TN_MAX_RANK, n);
-  for (uint32_t i = 0; i < n; i++) back[i] = -ctx->args[1].u.ints[i];
-  return tn_roll(grad_outs[0], back, n, ctx->args[2].u.ints, ctx->args[2].count, &grad_ins[0]);
+  if (shifts->count > TN_MAX_RANK)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected at most %d shifts, got %u", TN_MAX_RANK, shifts->count);
+  for (uint32_t i = 0; i < shifts->count; i++) {
+    tn_dim size = TN_DIM(tn_tensor_numel(grad));
+    uint32_t dim;
+    if (dims->count) {
+      TN_TRY(tn_shape_wrap_dim(dims->u.ints[i], tni_ndim(grad), &dim));
+      size = tni_ndim(grad) ? tn_tensor_sizes(grad)[dim] : TN_DIM(1);
+    }
+    back[i] = TN_DIM_GT(size, 0) ? -(shifts->u.ints[i] % size) : 0;
+  }
+  return tn_roll(grad, back, shifts->count, dims->u.ints, dims->count, &grad_ins[0]);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of means, products, variances and norms: those that need counts of elements or a case per order.
+ * Gradients of means, products, variances and norms: those that need counts of elements or a case
+ * per order.
  */
 #include <math.h>
 
@@ -26,10 +27,10 @@ done:
 /* ------------------------------------------------------------------ products */
 
 /* Note [Gradient of a product]
- * The derivative by one factor is the product of all others. Dividing the whole product by the factor fails at
- * zeros, so the products of everything before and of everything after each element are multiplied. Both are
- * built in log2(n) steps of shifting and multiplying, which holds for any number of zeros and differentiates
- * again. */
+ * The derivative by one factor is the product of all others. Dividing the whole product by the
+ * factor fails at zeros, so the products of everything before and of everything after each element
+ * are multiplied. Both are built in log2(n) steps of shifting and multiplying, which holds for any
+ * number of zeros and differentiates again. */
 static tn_status shifted(tn_tensor *self, uint32_t dim, tn_dim by, bool forward, tn_tensor **out_shifted) {
   tn_tensor *t[2] = {NULL};
   tn_dim sizes[TN_MAX_RANK], size = tn_tensor_sizes(self)[dim];
@@ -136,13 +137,14 @@ TN_GRAD(var) {
 
 /* By way of the variance; where the deviation is 0 the gradient is 0. */
 TN_GRAD(std) {
-  enum { TWICE, QUOTIENT, ZERO, KEPT, N };
+  enum { TWICE, ZERO, DIVISOR, QUOTIENT, KEPT, N };
   tn_tensor *result = ctx->outs[0], *t[N] = {NULL};
   if (!(ctx->wanted & 1)) return TN_OK;
   tn_status status;
   TNI_STEP(tn_mul_scalar(result, tn_int(2), &t[TWICE]));
-  TNI_STEP(tn_div(grad_outs[0], t[TWICE], &t[QUOTIENT]));
   TNI_STEP(tn_eq_scalar(result, tn_int(0), &t[ZERO]));
+  TNI_STEP(tn_masked_fill(t[TWICE], t[ZERO], tn_int(1), &t[DIVISOR]));
+  TNI_STEP(tn_div(grad_outs[0], t[DIVISOR], &t[QUOTIENT]));
   TNI_STEP(tn_masked_fill(t[QUOTIENT], t[ZERO], tn_int(0), &t[KEPT]));
   TNI_STEP(variance_grad(t[KEPT], ctx->args[0].u.t, ctx->args, &grad_ins[0]));
 done:
@@ -152,14 +154,15 @@ done:
 
 /* ------------------------------------------------------------------ norms */
 
-/* grad / norm^(order - 1), 0 where the norm is 0. */
+/* grad / norm^(order - 1), 0 where the norm is 0: there the power is taken of 1. */
 static tn_status norm_scale(tn_tensor *grad, tn_tensor *norm, double order, tn_tensor **out_scale) {
-  enum { POWER, PRODUCT, ZERO, N };
+  enum { ZERO, BASE, POWER, PRODUCT, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
-  TNI_STEP(tn_pow_tensor_scalar(norm, tn_float(1 - order), &t[POWER]));
-  TNI_STEP(tn_mul(grad, t[POWER], &t[PRODUCT]));
   TNI_STEP(tn_eq_scalar(norm, tn_int(0), &t[ZERO]));
+  TNI_STEP(tn_masked_fill(norm, t[ZERO], tn_int(1), &t[BASE]));
+  TNI_STEP(tn_pow_tensor_scalar(t[BASE], tn_float(1 - order), &t[POWER]));
+  TNI_STEP(tn_mul(grad, t[POWER], &t[PRODUCT]));
   TNI_STEP(tn_masked_fill(t[PRODUCT], t[ZERO], tn_int(0), out_scale));
 done:
   TNI_RELEASE(t);
@@ -191,7 +194,8 @@ done:
   return status;
 }
 
-static tn_status norm_power_grad(tn_tensor *grad, tn_tensor *x, tn_tensor *norm, double order, tn_tensor **out_grad) {
+static tn_status norm_power_grad(tn_tensor *grad, tn_tensor *x, tn_tensor *norm, double order,
+                                 tn_tensor **out_grad) {
   tn_tensor *t[2] = {NULL};
   tn_status status;
   TNI_STEP(norm_scale(grad, norm, order, &t[0]));
@@ -203,8 +207,8 @@ done:
 }
 
 /* Order 1, and the infinite ones: grad * sign(x), for these only at the extremes and shared evenly. */
-static tn_status norm_sign_grad(tn_tensor *grad, tn_tensor *x, tn_tensor *norm, double order, const tn_value *dims,
-                                tn_tensor **out_grad) {
+static tn_status norm_sign_grad(tn_tensor *grad, tn_tensor *x, tn_tensor *norm, double order,
+                                const tn_value *dims, tn_tensor **out_grad) {
   enum { SIGN, MAGNITUDE, SPREAD, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;

@@ -21,8 +21,8 @@ TN_GRAD(permute) {
 /* ------------------------------------------------------------------ several results */
 
 /* The gradient of a piece, zeros where none came. The first one that came gives dtype and device. */
-static tn_status piece_grad(const tn_backward *ctx, tn_tensor *const *grad_outs, uint32_t i, const tn_dim *sizes,
-                            uint32_t ndim, tn_tensor **out_grad) {
+static tn_status piece_grad(const tn_backward *ctx, tn_tensor *const *grad_outs, uint32_t i,
+                            const tn_dim *sizes, uint32_t ndim, tn_tensor **out_grad) {
   if (grad_outs[i]) {
     *out_grad = tn_tensor_retain(grad_outs[i]);
     return TN_OK;
@@ -33,15 +33,16 @@ static tn_status piece_grad(const tn_backward *ctx, tn_tensor *const *grad_outs,
 }
 
 /* Joins the gradients of n pieces along dim; lengths[i], or `length` but for the last piece, along dim. */
-static tn_status join(const tn_backward *ctx, tn_tensor *const *grad_outs, uint32_t dim, const int64_t *lengths,
-                      tn_dim length, tn_tensor **grad_ins) {
+static tn_status join(const tn_backward *ctx, tn_tensor *const *grad_outs, uint32_t dim,
+                      const int64_t *lengths, tn_dim length, tn_tensor **grad_ins) {
   tn_tensor *self = ctx->args[0].u.t;
   uint32_t n = ctx->n_grad_outs, ndim = tni_ndim(self);
   tn_dim sizes[TN_MAX_RANK], rest = tn_tensor_sizes(self)[dim];
   for (uint32_t i = 0; i < ndim; i++) sizes[i] = tn_tensor_sizes(self)[i];
   tn_tensor **grads = calloc(n, sizeof(*grads));
   if (!grads)
-    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of gradients", n * sizeof(*grads));
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of gradients",
+                   n * sizeof(*grads));
   tn_status status;
   for (uint32_t i = 0; i < n; i++) {
     sizes[dim] = lengths ? lengths[i] : TN_DIM_MIN(length, rest);
@@ -88,7 +89,8 @@ TN_GRAD(unbind) {
     if (i != dim) sizes[kept++] = tn_tensor_sizes(self)[i];
   tn_tensor **grads = calloc(n, sizeof(*grads));
   if (!grads)
-    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of gradients", n * sizeof(*grads));
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes for a list of gradients",
+                   n * sizeof(*grads));
   tn_status status;
   for (uint32_t i = 0; i < n; i++) TNI_STEP(piece_grad(ctx, grad_outs, i, sizes, kept, &grads[i]));
   TNI_STEP(tn_stack(grads, n, dim, &grad_ins[0]));
@@ -101,7 +103,8 @@ done:
 /* ------------------------------------------------------------------ as_strided */
 
 /* First and last element that a geometry reaches, counted from its element [0, .., 0]. */
-static void reach(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides, tn_dim *out_first, tn_dim *out_last) {
+static void reach(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides, tn_dim *out_first,
+                  tn_dim *out_last) {
   *out_first = *out_last = TN_DIM(0);
   for (uint32_t i = 0; i < ndim; i++) {
     tn_dim far = TN_DIM_MUL(TN_DIM_SUB(sizes[i], 1), strides[i]);
@@ -113,8 +116,8 @@ static void reach(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides, tn_
 }
 
 /* The places of a geometry in a flat memory of n elements, as a vector of indices. */
-static tn_status places(tn_tensor *memory, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides, tn_dim at,
-                        tn_tensor **out_places) {
+static tn_status places(tn_tensor *memory, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                        tn_dim at, tn_tensor **out_places) {
   tn_tensor *t[2] = {NULL};
   tn_options options = {.dtype = TN_INT64, .has_device = true, .device = tn_tensor_device(memory)};
   tn_status status;
@@ -127,11 +130,11 @@ done:
 }
 
 /* Note [Gradient of as_strided]
- * Gradients are added up in a flat memory that both geometries lie in, at the places that the result shows, and
- * read back at the places that self shows. Where self shows one place several times (an expanded tensor), each
- * of its elements gets an even share. */
-static tn_status through_memory(const tn_backward *ctx, tn_tensor *grad, tn_dim size, tn_dim self_at, tn_dim at,
-                                tn_tensor **out_grad) {
+ * Gradients are added up in a flat memory that both geometries lie in, at the places that the
+ * result shows, and read back at the places that self shows. Where self shows one place several
+ * times (an expanded tensor), each of its elements gets an even share. */
+static tn_status through_memory(const tn_backward *ctx, tn_tensor *grad, tn_dim size, tn_dim self_at,
+                                tn_dim at, tn_tensor **out_grad) {
   enum { MEMORY, PLACES, FLAT, ADDED, SELF_PLACES, ONES, TIMES, SHARES, PICKED, N };
   tn_tensor *self = ctx->args[0].u.t, *t[N] = {NULL};
   uint32_t ndim = tni_ndim(self);

@@ -56,8 +56,7 @@ static tn_status arange_count(const tn_value *args, bool all_ints, int64_t *out_
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected a step towards end, got start %g, end %g, step %g",
                    start, end, step);
   double n = ceil((end - start) / step);
-  if (n >= 9.2e18)
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected fewer than 2^63 numbers, got %g", n);
+  if (n >= 9.2e18) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected fewer than 2^63 numbers, got %g", n);
   if (all_ints) {
     uint64_t span = step > 0 ? (uint64_t)args[1].u.i - (uint64_t)args[0].u.i
                              : (uint64_t)args[0].u.i - (uint64_t)args[1].u.i;

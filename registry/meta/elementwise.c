@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shape and dtype of elementwise operators: the broadcast of all tensor arguments, and a common dtype by the
- * entry's promote kind. The hot case (equal shapes, equal dtypes) is decided without the kit's general rules.
+ * Shape and dtype of elementwise operators: the broadcast of all tensor arguments, and a common
+ * dtype by the entry's promote kind. The hot case (equal shapes, equal dtypes) is decided without
+ * the kit's general rules.
  *
- * Which numbers take part in the common dtype is what tells the rules apart: an operand does, an alpha or a
- * threshold does not. Strides are not found here: TN_DESC_ELEMENTWISE leaves them to the core.
+ * Which numbers take part in the common dtype is what tells the rules apart: an operand does, an
+ * alpha or a threshold does not. Strides are not found here: TN_DESC_ELEMENTWISE leaves them to the
+ * core.
  */
 #include "registry/meta/rules.h"
 
@@ -33,8 +35,9 @@ static bool is_number(const tn_value *value) {
 }
 
 static uint8_t number_category(const tn_value *value) {
-  return value->kind == TN_VAL_FLOAT ? TN_CATEGORY_FLOAT : value->kind == TN_VAL_INT ? TN_CATEGORY_INT
-                                                                                    : TN_CATEGORY_BOOL;
+  return value->kind == TN_VAL_FLOAT ? TN_CATEGORY_FLOAT
+         : value->kind == TN_VAL_INT ? TN_CATEGORY_INT
+                                     : TN_CATEGORY_BOOL;
 }
 
 /* The general rules. numbers: bit i = argument i is a number that takes part. */
@@ -68,19 +71,14 @@ static tn_status common_dtype(tn_meta *meta, const tn_value *args, uint64_t numb
 /* Result and compute dtype from the common one, by the entry's promote kind. */
 static void apply_promote(tn_meta *meta, tn_dtype common, tn_desc *desc) {
   switch (meta->promote) {
-  case TN_PROMOTE_NONE:
-    desc->dtype = common;
-    return;
-  case TN_PROMOTE_COMPARE:
-  case TN_PROMOTE_BOOL:
-    desc->dtype = TN_BOOL;
-    break;
-  case TN_PROMOTE_INT_TO_FLOAT:
-    if (tn_kit_dtype_category(common) < TN_CATEGORY_FLOAT) common = meta->default_dtype;
-    desc->dtype = common;
-    break;
-  default:
-    desc->dtype = common;
+    case TN_PROMOTE_NONE: desc->dtype = common; return;
+    case TN_PROMOTE_COMPARE:
+    case TN_PROMOTE_BOOL: desc->dtype = TN_BOOL; break;
+    case TN_PROMOTE_INT_TO_FLOAT:
+      if (tn_kit_dtype_category(common) < TN_CATEGORY_FLOAT) common = meta->default_dtype;
+      desc->dtype = common;
+      break;
+    default: desc->dtype = common;
   }
   meta->compute_dtype = common;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading and writing by index, cat, and triangles. The values of an index tensor are data: kernels check them.
+ * Reading and writing by index, cat, and triangles. The values of an index tensor are data: kernels
+ * check them.
  */
 #include "registry/meta/rules.h"
 
@@ -8,8 +9,7 @@
 static tn_status check_covers(const tn_view *index, const char *name, const tn_view *other, uint32_t dim) {
   bool fits = index->ndim == other->ndim || (index->ndim + other->ndim == 1);
   uint32_t ndim = index->ndim && other->ndim ? index->ndim : 0;
-  for (uint32_t i = 0; fits && i < ndim; i++)
-    fits = i == dim || TN_DIM_LE(index->sizes[i], other->sizes[i]);
+  for (uint32_t i = 0; fits && i < ndim; i++) fits = i == dim || TN_DIM_LE(index->sizes[i], other->sizes[i]);
   if (fits) return TN_OK;
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected 'index' to lie inside shape %s of '%s'%s, got shape %s",
                  tn_shape_format(other->ndim, other->sizes, TN_SHAPE_TEXT), name,

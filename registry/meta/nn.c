@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Softmax, nll_loss, embedding and layer norm. Auxiliary results have one format on every backend: total_weight is
- * 0-d in self's dtype, means and reciprocal deviations of layer norm are float32 for half types.
+ * Softmax, nll_loss, embedding and layer norm. Auxiliary results have one format on every backend:
+ * total_weight is 0-d in self's dtype, means and reciprocal deviations of layer norm are float32
+ * for half types.
  */
 #include "registry/meta/rules.h"
 
@@ -14,7 +15,8 @@ TN_META(softmax) {
   if (to_float && self->dtype != TN_FLOAT16)
     return TN_FAIL(TN_ERR_DTYPE, "expected dtype float16 with half_to_float, got %s",
                    tn_kit_dtype_name(self->dtype));
-  tni_desc_set(&meta->out[0], to_float ? TN_FLOAT32 : self->dtype, self->ndim, self->sizes, TN_DESC_CONTIGUOUS);
+  tni_desc_set(&meta->out[0], to_float ? TN_FLOAT32 : self->dtype, self->ndim, self->sizes,
+               TN_DESC_CONTIGUOUS);
   return TN_OK;
 }
 
@@ -106,8 +108,7 @@ static tn_status check_norm(const tn_view *input, const tn_value *shape, const t
                             const tn_value *bias) {
   TN_TRY(tni_check_float("input", input->dtype));
   uint32_t n = shape->count;
-  if (n == 0 || n > input->ndim ||
-      !tn_shape_equal(n, shape->u.ints, n, input->sizes + input->ndim - n))
+  if (n == 0 || n > input->ndim || !tn_shape_equal(n, shape->u.ints, n, input->sizes + input->ndim - n))
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected the last sizes of shape %s as normalized_shape, got %s",
                    tn_shape_format(input->ndim, input->sizes, TN_SHAPE_TEXT),
                    tn_shape_format(n, shape->u.ints, TN_SHAPE_TEXT));

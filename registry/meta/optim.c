@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused optimiser steps: lists of one length whose entries agree in shape and dtype with their parameter. They
- * describe no result; the written lists are the arguments themselves.
+ * Fused optimiser steps: lists of one length whose entries agree in shape and dtype with their
+ * parameter. They describe no result; the written lists are the arguments themselves.
  */
 #include "registry/meta/rules.h"
 
@@ -42,8 +42,9 @@ TN_META(fused_adam) {
   TN_TRY(check_like("exp_avg_sqs", &args[3], self, false));
   TN_TRY(check_like("max_exp_avg_sqs", &args[4], self, !amsgrad));
   if (steps->count != self->count)
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected %u tensors in 'state_steps', one for each parameter, got %u",
-                   self->count, steps->count);
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                   "expected %u tensors in 'state_steps', one for each parameter, got %u", self->count,
+                   steps->count);
   for (uint32_t i = 0; i < steps->count; i++) {
     TN_TRY(tni_check_dtype_is("state_steps", steps->u.vs[i], TN_FLOAT32));
     TN_TRY(tni_check_ndim("state_steps", steps->u.vs[i], 0));

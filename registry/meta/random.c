@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random fills in place and randperm: what the distributions' parameters may be. The numbers themselves are
- * drawn by kernels from the seed and offset that the core hands them.
+ * Random fills in place and randperm: what the distributions' parameters may be. The numbers
+ * themselves are drawn by kernels from the seed and offset that the core hands them.
  */
 #include <float.h>
 #include <math.h>
@@ -13,8 +13,8 @@ TN_META(random_float) {
   TN_TRY(tni_check_float("self", self->dtype));
   double from = args[1].u.f, to = args[2].u.f;
   if (!(from <= to) || !isfinite(from) || !isfinite(to))
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected finite bounds with from <= to, got from %g, to %g", from,
-                   to);
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected finite bounds with from <= to, got from %g, to %g",
+                   from, to);
   tni_desc_like(&meta->out[0], self, TN_DESC_LIKE_SELF);
   return TN_OK;
 }
@@ -40,16 +40,16 @@ TN_META(random_bernoulli) {
 /* Largest integer up to which the dtype holds every integer. */
 static int64_t integer_limit(tn_dtype dtype) {
   switch (dtype) {
-  case TN_BOOL: return 1;
-  case TN_UINT8: return UINT8_MAX;
-  case TN_INT8: return INT8_MAX;
-  case TN_INT16: return INT16_MAX;
-  case TN_INT32: return INT32_MAX;
-  case TN_FLOAT16: return (int64_t)1 << 11;
-  case TN_BFLOAT16: return (int64_t)1 << 8;
-  case TN_FLOAT32: return (int64_t)1 << FLT_MANT_DIG;
-  case TN_FLOAT64: return (int64_t)1 << DBL_MANT_DIG;
-  default: return INT64_MAX;
+    case TN_BOOL: return 1;
+    case TN_UINT8: return UINT8_MAX;
+    case TN_INT8: return INT8_MAX;
+    case TN_INT16: return INT16_MAX;
+    case TN_INT32: return INT32_MAX;
+    case TN_FLOAT16: return (int64_t)1 << 11;
+    case TN_BFLOAT16: return (int64_t)1 << 8;
+    case TN_FLOAT32: return (int64_t)1 << FLT_MANT_DIG;
+    case TN_FLOAT64: return (int64_t)1 << DBL_MANT_DIG;
+    default: return INT64_MAX;
   }
 }
 

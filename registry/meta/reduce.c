@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions and scans. Where an entry takes a dtype, the rule makes it the compute dtype, so that the kernel sees
- * one dtype for input and result; how it adds up inside (float32 for half types) is the kernel's business.
+ * Reductions and scans. Where an entry takes a dtype, the rule makes it the compute dtype, so that
+ * the kernel sees one dtype for input and result; how it adds up inside (float32 for half types) is
+ * the kernel's business.
  */
 #include "registry/meta/rules.h"
 

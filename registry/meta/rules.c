@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The refusals that several families of meta rules share, each a sentence with what was expected and what came.
- * The core puts the operator's name in front.
+ * The refusals that several families of meta rules share, each a sentence with what was expected
+ * and what came. The core puts the operator's name in front.
  */
 #include "registry/meta/rules.h"
 

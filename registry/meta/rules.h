@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the meta rules share: the head of a rule, and the few ways in which they describe a result or refuse an
- * argument. For files in this folder only. Rules see descriptors; no data pointer is read here, and sizes go
- * through the TN_DIM_ macros of tenon/kit/dim.h.
+ * What the meta rules share: the head of a rule, and the few ways in which they describe a result
+ * or refuse an argument. For files in this folder only. Rules see descriptors; no data pointer is
+ * read here, and sizes go through the TN_DIM_ macros of tenon/kit/dim.h.
  */
 #ifndef TENON_REGISTRY_META_RULES_H
 #define TENON_REGISTRY_META_RULES_H
@@ -12,9 +12,10 @@
 #include <tenon/kit/shape.h>
 #include <tenon/operator.h>
 
-/* Head of a rule that the entries name NAME: prototype (the generated table declares it too) and definition. */
-#define TN_META(NAME)                                                                              \
-  tn_status tn_meta_##NAME(tn_meta *meta, const tn_value *args);                                   \
+/* Head of a rule that the entries name NAME: prototype (the generated table declares it too) and
+ * definition. */
+#define TN_META(NAME)                                            \
+  tn_status tn_meta_##NAME(tn_meta *meta, const tn_value *args); \
   tn_status tn_meta_##NAME(tn_meta *meta __attribute__((unused)), const tn_value *args)
 
 static inline bool tni_given(const tn_value *value) { return value->kind != TN_VAL_NONE; }

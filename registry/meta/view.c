@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of one result: sizes, strides and offset (in elements, from self's first element) of other geometry over
- * the same memory. Views of several results are in view_many.c.
+ * Views of one result: sizes, strides and offset (in elements, from self's first element) of other
+ * geometry over the same memory. Views of several results are in view_many.c.
  */
 #include "registry/meta/rules.h"
 
@@ -15,11 +15,12 @@ TN_META(view) {
   TN_TRY(tn_shape_infer(ndim, desc->sizes, TN_DIM(self->numel), desc->sizes));
   if (tn_shape_view_strides(self->ndim, self->sizes, self->strides, ndim, desc->sizes, desc->strides))
     return TN_OK;
-  return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
-                 "expected strides that allow shape %s without a copy, got shape %s with strides %s; reshape copies",
-                 tn_shape_format(ndim, desc->sizes, TN_SHAPE_TEXT),
-                 tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT),
-                 tn_shape_format(self->ndim, self->strides, TN_SHAPE_TEXT));
+  return TN_FAIL(
+      TN_ERR_INVALID_ARGUMENT,
+      "expected strides that allow shape %s without a copy, got shape %s with strides %s; reshape copies",
+      tn_shape_format(ndim, desc->sizes, TN_SHAPE_TEXT),
+      tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT),
+      tn_shape_format(self->ndim, self->strides, TN_SHAPE_TEXT));
 }
 
 static void swap_dims(tn_desc *desc, uint32_t a, uint32_t b) {
@@ -54,7 +55,8 @@ TN_META(permute) {
   const tn_view *self = args[0].u.v;
   if (args[1].count != self->ndim)
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected %u dims, one for each of shape %s, got %u",
-                   (unsigned)self->ndim, tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT), args[1].count);
+                   (unsigned)self->ndim, tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT),
+                   args[1].count);
   uint64_t mask;
   TN_TRY(tn_shape_dim_mask(args[1].u.ints, args[1].count, self->ndim, false, &mask));
   tn_desc *desc = &meta->out[0];
@@ -102,7 +104,8 @@ TN_META(select) {
   TN_TRY(dim_of_nonscalar(self, args[1].u.i, &dim));
   tn_dim size = self->sizes[dim], index = args[2].u.i;
   if (TN_DIM_LT(index, TN_DIM_SUB(0, size)) || TN_DIM_GE(index, size))
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected an index in [-%lld, %lld) for dim %u of shape %s, got %lld",
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                   "expected an index in [-%lld, %lld) for dim %u of shape %s, got %lld",
                    (long long)TN_DIM_INT(size), (long long)TN_DIM_INT(size), dim,
                    tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT), (long long)TN_DIM_INT(index));
   if (TN_DIM_LT(index, 0)) index = TN_DIM_ADD(index, size);
@@ -210,7 +213,8 @@ TN_META(diagonal) {
   tn_desc *desc = &meta->out[0];
   tni_desc_view(desc, self);
   if (TN_DIM_GT(left, 0))
-    desc->offset = above ? TN_DIM_MUL(shift, self->strides[b]) : TN_DIM_MUL(TN_DIM_SUB(0, shift), self->strides[a]);
+    desc->offset =
+        above ? TN_DIM_MUL(shift, self->strides[b]) : TN_DIM_MUL(TN_DIM_SUB(0, shift), self->strides[a]);
   tn_dim stride = TN_DIM_ADD(self->strides[a], self->strides[b]);
   tni_desc_drop_dim(desc, a > b ? a : b);
   tni_desc_drop_dim(desc, a > b ? b : a);

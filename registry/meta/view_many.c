@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views with several results: unbind, split, split_with_sizes, chunk. The number of results is known only here,
- * so each rule asks the core for room first (meta->grow).
+ * Views with several results: unbind, split, split_with_sizes, chunk. The number of results is
+ * known only here, so each rule asks the core for room first (meta->grow).
  */
 #include "registry/meta/rules.h"
 
@@ -10,9 +10,12 @@ static tn_status split_dim(const tn_view *self, int64_t dim, uint32_t *out_dim) 
   return tn_shape_wrap_dim(dim, self->ndim, out_dim);
 }
 
+/* A descriptor takes a kilobyte: a mistaken number (chunks of an empty dim) must not ask for all memory. */
+enum { MOST_RESULTS = 1 << 20 };
+
 static tn_status room_for(tn_meta *meta, tn_dim n) {
-  if (TN_DIM_GT(n, INT32_MAX))
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected at most %d results, got %lld", INT32_MAX,
+  if (TN_DIM_GT(n, MOST_RESULTS))
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected at most %d results, got %lld", MOST_RESULTS,
                    (long long)TN_DIM_INT(n));
   return meta->grow(meta, (uint32_t)TN_DIM_INT(n));
 }
@@ -58,7 +61,8 @@ TN_META(split) {
   TN_TRY(split_dim(self, args[2].u.i, &dim));
   tn_dim length = args[1].u.i;
   if (TN_DIM_LT(length, 0) || (TN_DIM_EQ(length, 0) && TN_DIM_NE(self->sizes[dim], 0)))
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected a split size of at least 1 for a dim of size %lld, got %lld",
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                   "expected a split size of at least 1 for a dim of size %lld, got %lld",
                    (long long)TN_DIM_INT(self->sizes[dim]), (long long)TN_DIM_INT(length));
   return split_evenly(meta, self, dim, length);
 }

@@ -156,3 +156,14 @@ TN_TEST(autograd, A6_write_of_a_value_made_from_itself) {
   TN_CHECK(tn_requires_grad(h));
   close_scope(scope);
 }
+
+TN_TEST(autograd, A6_plain_tensor_written_with_its_own_product) {
+  tn_scope *scope = open_scope();
+  tn_tensor *x = LEAF(1, 2), *c = VEC(3, 4);
+  tns_add_(c, tns_mul(x, c), ONE); /* the product saved c itself: a leak if it kept the handle */
+  TN_CHECK_FAILS(tn_backward_run(c, VEC(1, 1)), TN_ERR_VERSION, "changed in place");
+  tn_tensor *b = tools_matrix((double[]){1, 2, 3, 4}, 2, 2, false);
+  tns_copy_(tns_select(b, 0, 0), tns_select(tns_mul(b, NUMBER(2)), 0, 1), false);
+  TN_CHECK(tn_requires_grad(b));
+  close_scope(scope);
+}

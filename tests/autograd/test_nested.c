@@ -17,7 +17,7 @@ static tn_status nested(void *ctx, tn_tensor *grad, tn_tensor **out_replacement)
   n->left--;
   const double three = 3;
   tn_tensor *x, *y = NULL;
-  TN_TRY(tn_tensor_from_host(&three, NULL, 0, TN_OPTIONS(.dtype = TN_FLOAT64), &x));
+  TN_TRY(tn_tensor_from_host(&three, &(tn_dim){0}, 0, TN_OPTIONS(.dtype = TN_FLOAT64), &x));
   tn_status status = tn_set_requires_grad(x, true);
   bool mode = tn_grad_mode_set(true);
   if (status == TN_OK) status = tn_mul(x, x, &y);

@@ -9,8 +9,6 @@
 
 tn_scope *open_scope(void) {
   tn_scope *scope;
-  tn_device cpu;
-  TN_CHECK_OK(tn_device_open("cpu", &cpu));
   TN_CHECK_OK(tn_scope_begin(&scope));
   return scope;
 }
@@ -31,7 +29,7 @@ tn_tensor *tools_vec(const double *values, size_t n, bool requires_grad) {
 
 tn_tensor *tools_number(double value) {
   tn_tensor *t;
-  TN_CHECK_OK(tn_tensor_from_host(&value, NULL, 0, TN_OPTIONS(.dtype = TN_FLOAT64), &t));
+  TN_CHECK_OK(tn_tensor_from_host(&value, &(tn_dim){0}, 0, TN_OPTIONS(.dtype = TN_FLOAT64), &t));
   return adopt(t, true);
 }
 

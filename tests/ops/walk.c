@@ -54,7 +54,13 @@ static tn_dtype_mask claimed(const tn_op *op) {
   return mask;
 }
 
+/* Samples whose numbers a dtype cannot hold. */
+static bool out_of_range(const tn_op *op, tn_dtype dtype, tn_status status) {
+  return status == TN_ERR_INVALID_ARGUMENT && dtype == TN_BOOL && strcmp(op->name, "random_.from") == 0;
+}
+
 bool may_decline(const tn_op *op, tn_dtype dtype, tn_status status) {
+  if (out_of_range(op, dtype, status)) return true;
   if (status != TN_ERR_DTYPE && status != TN_ERR_MISSING_KERNEL && status != TN_ERR_UNSUPPORTED) return false;
   tn_dtype_mask mask = claimed(op);
   if (mask && !(op->flags & TN_OP_ALWAYS_BODY)) return status == TN_ERR_DTYPE || !(mask & TN_DTYPE_BIT(dtype));

@@ -8,22 +8,23 @@
 
 #include "frontends/c/src/support.h"
 
-/* Replaces *t by the result of a step. */
-static tn_status step(tn_tensor **t, tn_status status, tn_tensor *result) {
+/* Takes a step's result in place of *t, which is released. */
+static tn_status replace(tn_tensor **t, tn_status status, tn_tensor **result) {
   tn_tensor_release(*t);
-  *t = status == TN_OK ? result : NULL;
+  *t = *result; /* NULL after a failure */
+  *result = NULL;
   return status;
 }
 
 /* Half precision overflows in squares at 256, so it is summed in float32. */
 static tn_status magnitudes(tn_tensor *grad, tn_tensor **out) {
-  tn_tensor *t = NULL, *r = NULL;
+  tn_tensor *t = NULL;
   tn_dtype dtype = tn_tensor_dtype(grad);
   bool half = (TN_DTYPE_BIT(dtype) & TN_DTYPES_HALF) != 0;
   TN_TRY(tn_to_dtype(grad, half ? TN_FLOAT32 : dtype, false, false, TN_MEMORY_FORMAT_NONE, &t));
-  TN_TRY(step(&t, tn_abs(t, &r), r));
-  *out = t;
-  return TN_OK;
+  tn_status status = tn_abs(t, out);
+  tn_tensor_release(t);
+  return status;
 }
 
 /* Sum of |g|^p, or the largest |g| for infinite p. */
@@ -32,16 +33,14 @@ static tn_status one_norm(tn_tensor *grad, double p, double *out_value) {
   *out_value = 0.0;
   if (tn_tensor_numel(grad) == 0) return TN_OK;
   TN_TRY(magnitudes(grad, &t));
-  if (isinf(p)) {
-    TN_TRY(step(&t, tn_amax(t, NULL, 0, false, &r), r));
-  } else {
-    if (p == 2.0)
-      TN_TRY(step(&t, tn_mul(t, t, &r), r));
-    else
-      TN_TRY(step(&t, tn_pow_tensor_scalar(t, tn_float(p), &r), r));
-    TN_TRY(step(&t, tn_sum(t, TN_DTYPE_NONE, &r), r));
+  tn_status status = TN_OK;
+  if (!isinf(p)) {
+    status = p == 2.0 ? tn_mul(t, t, &r) : tn_pow_tensor_scalar(t, tn_float(p), &r);
+    TN_TRY(replace(&t, status, &r));
   }
-  tn_status status = tn_tensor_item_double(t, out_value);
+  status = isinf(p) ? tn_amax(t, NULL, 0, false, &r) : tn_sum(t, TN_DTYPE_NONE, &r);
+  TN_TRY(replace(&t, status, &r));
+  status = tn_tensor_item_double(t, out_value);
   tn_tensor_release(t);
   return status;
 }

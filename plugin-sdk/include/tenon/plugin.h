@@ -33,7 +33,10 @@ struct tn_operator_def;                          /* tenon/operator.h */
 /* tn_call.flags */
 enum {
   TN_CALL_DETERMINISTIC = 1u << 0, /* the thread asked for bit-repeatable results */
-  TN_CALL_IN_PLACE = 1u << 1       /* out[0] is an argument: same memory, exactly overlapping */
+  TN_CALL_IN_PLACE = 1u << 1,      /* out[0] is an argument: same memory, exactly overlapping */
+  /* Elementwise operators: every tensor argument and out[0] is contiguous and of the same sizes, all arguments
+   * are of one dtype (out[0]'s is that or bool). A kernel may go straight to its loop. Never set otherwise. */
+  TN_CALL_FLAT = 1u << 2
 };
 
 /* The one calling convention: for kernels, layers, bodies, fallbacks and frontends.

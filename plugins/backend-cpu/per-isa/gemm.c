@@ -21,15 +21,16 @@ enum { GEMM_MR = 6 };
  * in place. Measured at 1024 x 1024 x 1024 and at the shapes of a 784-128-10 network. */
 enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 
-#define T         float
-#define V         vf
-#define NAME(x)   CPU_PASTE(f32, x)
-#define vec_load  vf_load
-#define vec_store vf_store
-#define vec_set   vf_set
-#define vec_fma   vf_fma
-#define VEC_LO    VF_LO
-#define VEC_HI    VF_HI
+#define T          float
+#define V          vf
+#define NAME(x)    CPU_PASTE(f32, x)
+#define vec_load   vf_load
+#define vec_store  vf_store
+#define vec_set    vf_set
+#define vec_fma    vf_fma
+#define SCALAR_FMA CPU_FMAF
+#define VEC_LO     VF_LO
+#define VEC_HI     VF_HI
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 #undef T
 #undef V
@@ -38,18 +39,20 @@ enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 #undef vec_store
 #undef vec_set
 #undef vec_fma
+#undef SCALAR_FMA
 #undef VEC_LO
 #undef VEC_HI
 
-#define T         double
-#define V         vd
-#define NAME(x)   CPU_PASTE(f64, x)
-#define vec_load  vd_load
-#define vec_store vd_store
-#define vec_set   vd_set
-#define vec_fma   vd_fma
-#define VEC_LO    VD_LO
-#define VEC_HI    VD_HI
+#define T          double
+#define V          vd
+#define NAME(x)    CPU_PASTE(f64, x)
+#define vec_load   vd_load
+#define vec_store  vd_store
+#define vec_set    vd_set
+#define vec_fma    vd_fma
+#define SCALAR_FMA CPU_FMA
+#define VEC_LO     VD_LO
+#define VEC_HI     VD_HI
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 
 const cpu_gemm_kernel CPU_FN(cpu_gemm_f32) = {GEMM_MR, f32_NR, f32_scratch_bytes, f32_run};

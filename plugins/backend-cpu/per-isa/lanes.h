@@ -22,6 +22,15 @@ enum { LANES = 64 };
     const S *lanes_x_ = (x);                                                  \
     int64_t lanes_n_ = (n), lanes_i_ = 0;                                     \
     A lane[LANES];                                                            \
+    if (lanes_n_ < LANES) {                                                   \
+      lane[0] = (start);                                                      \
+      for (; lanes_i_ < lanes_n_; ++lanes_i_) {                               \
+        const A lanes_v_ = (A)READ(lanes_x_[lanes_i_]);                       \
+        lane[0] = ADD(lane[0], lanes_v_);                                     \
+      }                                                                       \
+      (acc) = JOIN((acc), lane[0]);                                           \
+      break;                                                                  \
+    }                                                                         \
     for (int j = 0; j < LANES; ++j) lane[j] = (start);                        \
     for (; lanes_i_ + LANES <= lanes_n_; lanes_i_ += LANES)                   \
       for (int j = 0; j < LANES; ++j) {                                       \

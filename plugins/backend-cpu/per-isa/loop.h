@@ -64,13 +64,19 @@
 #define EW_APPLY_(E, ...) E(__VA_ARGS__)
 #define EW_APPLY(E, ...)  EW_APPLY_(E, __VA_ARGS__)
 
-/* convert: from the expression's value to what is stored. */
-#define CPU_EW_LOOP(fn, T, P, half, E, nt, ns, R, convert)                                   \
-  static void fn(void *out, const void *const *in, const cpu_scalar *scalars, int64_t n) {   \
-    R *r = out;                                                                              \
-    EW_IN_##nt(T) EW_SCALARS_##ns(T, half) CPU_INDEPENDENT for (int64_t i = 0; i < n; ++i) { \
-      EW_AT_##nt(T) r[i] = convert(EW_APPLY(E, T, P, EW_NAMES_##nt##_##ns));                 \
-    }                                                                                        \
+/* convert: from the expression's value to what is stored. One element goes straight through: the checks
+ * around a vector loop would be half of such a call. */
+#define CPU_EW_LOOP(fn, T, P, half, E, nt, ns, R, convert)                                 \
+  static void fn(void *out, const void *const *in, const cpu_scalar *scalars, int64_t n) { \
+    R *r = out;                                                                            \
+    EW_IN_##nt(T) EW_SCALARS_##ns(T, half) if (n == 1) {                                   \
+      const int64_t i = 0;                                                                 \
+      EW_AT_##nt(T) r[i] = convert(EW_APPLY(E, T, P, EW_NAMES_##nt##_##ns));               \
+      return;                                                                              \
+    }                                                                                      \
+    CPU_INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                      \
+      EW_AT_##nt(T) r[i] = convert(EW_APPLY(E, T, P, EW_NAMES_##nt##_##ns));               \
+    }                                                                                      \
   }
 #define EW_AS_IS(x)   (x)
 #define EW_AS_BOOL(x) ((uint8_t)((x) != 0))

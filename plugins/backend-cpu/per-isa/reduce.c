@@ -13,8 +13,8 @@
 /* Accumulators: A is double (field f) or int64 (field i). Integer sums and products wrap. */
 #define ADD_F(a, v) ((a) + (v))
 #define MUL_F(a, v) ((a) * (v))
-#define MAX_F(a, v) (((a) > (v)) | ((a) != (a)) ? (a) : (v))
-#define MIN_F(a, v) (((a) < (v)) | ((a) != (a)) ? (a) : (v))
+#define MAX_F(a, v) ((((a) > (v)) | ((a) != (a))) ? (a) : (v))
+#define MIN_F(a, v) ((((a) < (v)) | ((a) != (a))) ? (a) : (v))
 #define ADD_I(a, v) ((int64_t)((uint64_t)(a) + (uint64_t)(v)))
 #define MUL_I(a, v) ((int64_t)((uint64_t)(a) * (uint64_t)(v)))
 #define MAX_I(a, v) ((a) > (v) ? (a) : (v))

@@ -11,7 +11,7 @@
 static inline double f32_exp_wide(double x) { return exp_wide(clip(x, -200, 200)); }
 static inline double f64_exp_wide(double x) { return exp(x); }
 
-#define MAX_NAN(a, v) (((a) > (v)) | ((a) != (a)) ? (a) : (v))
+#define MAX_NAN(a, v) ((((a) > (v)) | ((a) != (a))) ? (a) : (v))
 
 #define ROWS(P, T)                                                                                        \
   static double P##_row_max(const T *x, int64_t n) {                                                      \

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The hot factory, inline for the structured step's fast path: a small row-major tensor with another's sizes and
+ * device. Every store of a fresh tensor stands here once; what is not stored is not read (see tni_storage).
+ */
+#ifndef TENON_CORE_SMALL_H
+#define TENON_CORE_SMALL_H
+
+#include "core/tensor/tensor.h"
+
+enum { TNI_SMALL_CLASS = 5, TNI_SMALL_BYTES = 128 }; /* 512-byte blocks: 384 of tensor, 128 of data */
+
+/* dtype, ndim, itemsize, backend, device index, reserved0: equal in one comparison, copied in one store. */
+static inline uint64_t tni_view_word(const tn_view *v) {
+  uint64_t word;
+  memcpy(&word, &v->dtype, sizeof word);
+  return word;
+}
+
+/* word: the result's tni_view_word, which is like's but for dtype and itemsize; key: the backend's bit; most: the
+ * bytes that may be inline on that backend, TNI_SMALL_BYTES or 0. NULL: not small, or out of memory; then
+ * tni_tensor_new knows. like is contiguous. */
+static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small(const tn_view *like, uint64_t word,
+                                                                         size_t itemsize, uint64_t key,
+                                                                         uint64_t most) {
+  const uint64_t bytes = (uint64_t)like->numel * itemsize;
+  const unsigned ndim = like->ndim;
+  if (bytes - 1 >= most || ndim > TNI_INLINE_RANK) return NULL;
+  tn_tensor *t = tni_block_pop(TNI_SMALL_CLASS);
+  if (TNI_UNLIKELY(!t)) return NULL;
+  tn_view *v = &t->view;
+  void *data = (char *)t + TNI_DATA_OFFSET;
+  v->data = data;
+  v->mem = (uint64_t)(uintptr_t)data;
+  v->offset_bytes = 0;
+  v->storage = &t->own_storage;
+  v->sizes = t->dims;
+  v->strides = t->dims + TNI_INLINE_RANK;
+  v->numel = like->numel;
+  const uint64_t place = (word >> 16 & 0xffffff00) | TNI_STORAGE_INLINE; /* kind, backend, device index, no flags */
+  memcpy(&t->own_storage, &place, sizeof place);
+  memcpy(&v->dtype, &word, sizeof word);
+  const uint64_t flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE; /* and reserved1 */
+  memcpy(&v->flags, &flags, sizeof flags);
+  v->reserved2 = 0;
+  if (TNI_LIKELY(ndim == 1)) {
+    t->dims[0] = like->sizes[0];
+    t->dims[TNI_INLINE_RANK] = like->strides[0];
+  } else {
+    for (unsigned i = 0; i < ndim; ++i) {
+      t->dims[i] = like->sizes[i];
+      t->dims[TNI_INLINE_RANK + i] = like->strides[i];
+    }
+  }
+  t->keys = key;
+  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
+  tni_tensor_clear(t, TNI_SMALL_CLASS);
+  t->version = tni_tls.modes.inference ? NULL : &t->own_version;
+  const uint64_t zero = 0;
+  memcpy((void *)&t->own_version, &zero, sizeof zero);
+  return t;
+}
+
+#endif

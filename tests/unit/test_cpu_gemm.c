@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products of the CPU backend against sums in double: sizes around the register tile and the
+ * blocks, every layout of the operands, other dtypes, beta and alpha, and bits that do not depend on the
+ * number of threads.
+ */
+#include "test_cpu.h"
+
+/* c[i][j] of a (m x k) and b (k x n). */
+static double product_at(const double *a, const double *b, int64_t n, int64_t k, int64_t i, int64_t j) {
+  double sum = 0;
+  for (int64_t p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
+  return sum;
+}
+
+/* A matrix of rows x columns that lies transposed in memory, or with a gap behind each row. */
+enum { ROWS = 0, TRANSPOSED, GAPS, LAYOUTS };
+static tn_tensor *matrix(int64_t rows, int64_t columns, tn_dtype dtype, int layout, uint64_t seed) {
+  tn_tensor *whole, *part = NULL;
+  if (layout == TRANSPOSED) {
+    whole = cpu_tensor(CPU_SIZES(columns, rows), dtype, -1, 1, seed);
+    TN_CHECK_OK(tn_t(whole, &part));
+  } else {
+    whole = cpu_tensor(CPU_SIZES(rows, columns + (layout == GAPS ? 5 : 0)), dtype, -1, 1, seed);
+    TN_CHECK_OK(tn_slice(whole, 1, NULL, &columns, 1, &part));
+  }
+  tn_tensor_release(whole);
+  return part;
+}
+
+static void check_product(int64_t m, int64_t n, int64_t k, tn_dtype dtype, int layout_a, int layout_b,
+                          double tolerance) {
+  tn_tensor *a = matrix(m, k, dtype, layout_a, 1), *b = matrix(k, n, dtype, layout_b, 2), *c = NULL;
+  TN_CHECK_OK(tn_mm(a, b, &c));
+  double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(c);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      TN_CHECK_DOUBLE(z[i * n + j], product_at(x, y, n, k, i, j), tolerance * (1 + sqrt((double)k)));
+  free(x);
+  free(y);
+  free(z);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(c);
+}
+
+static const int64_t tile_sizes[] = {1, 2, 6, 7, 13, 14, 15, 31, 33, 64};
+enum { TILE_SIZES = sizeof tile_sizes / sizeof *tile_sizes };
+
+TN_TEST(cpu_gemm, sizes_around_the_register_tile_in_every_layout) {
+  for (int i = 0; i < TILE_SIZES; ++i)
+    for (int j = 0; j < TILE_SIZES; ++j)
+      for (int layouts = 0; layouts < LAYOUTS * LAYOUTS; ++layouts) {
+        int64_t m = tile_sizes[i], n = tile_sizes[j], k = tile_sizes[(i + j + layouts) % TILE_SIZES];
+        check_product(m, n, k, TN_FLOAT32, layouts % LAYOUTS, layouts / LAYOUTS, 8e-7);
+        check_product(m, n, k, TN_FLOAT64, layouts % LAYOUTS, layouts / LAYOUTS, 1e-15);
+      }
+}
+
+TN_TEST(cpu_gemm, sizes_beyond_the_blocks) {
+  check_product(300, 300, 70, TN_FLOAT32, ROWS, ROWS, 8e-7);
+  check_product(17, 1100, 33, TN_FLOAT32, GAPS, TRANSPOSED, 8e-7);
+  check_product(33, 40, 1000, TN_FLOAT32, TRANSPOSED, GAPS, 8e-7);
+  check_product(64, 128, 784, TN_FLOAT32, ROWS, TRANSPOSED, 8e-7);
+  check_product(1, 500, 300, TN_FLOAT32, ROWS, TRANSPOSED, 8e-7);
+  check_product(500, 1, 300, TN_FLOAT64, TRANSPOSED, ROWS, 1e-15);
+}
+
+TN_TEST(cpu_gemm, halves_are_computed_in_float32_and_integers_wrap) {
+  for (int layouts = 0; layouts < LAYOUTS * LAYOUTS; ++layouts) {
+    check_product(15, 33, 40, TN_FLOAT16, layouts % LAYOUTS, layouts / LAYOUTS, 2e-3);
+    check_product(15, 33, 40, TN_BFLOAT16, layouts % LAYOUTS, layouts / LAYOUTS, 2e-2);
+    check_product(15, 33, 40, TN_INT32, layouts % LAYOUTS, layouts / LAYOUTS, 0);
+  }
+  tn_tensor *a = cpu_tensor(CPU_SIZES(2, 3), TN_INT8, 100, 101, 1), *b, *c;
+  TN_CHECK_OK(tn_t(a, &b));
+  TN_CHECK_OK(tn_mm(a, b, &c));
+  double *values = cpu_values(c);
+  TN_CHECK_DOUBLE(values[0], (int8_t)30000, 0);
+  free(values);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(c);
+}
+
+TN_TEST(cpu_gemm, no_inner_dim_gives_zeros_and_beta_zero_hides_nan) {
+  tn_tensor *a = cpu_tensor(CPU_SIZES(3, 0), TN_FLOAT32, 0, 1, 1),
+            *b = cpu_tensor(CPU_SIZES(0, 4), TN_FLOAT32, 0, 1, 1);
+  tn_tensor *bias = NULL, *c;
+  TN_CHECK_OK(tn_mm(a, b, &c));
+  double *values = cpu_values(c);
+  for (int i = 0; i < 12; ++i) TN_CHECK_DOUBLE(values[i], 0, 0);
+  free(values);
+  tn_tensor_release(c);
+  TN_CHECK_OK(tn_full(CPU_SIZES(4), tn_float(NAN), NULL, &bias));
+  TN_CHECK_OK(tn_addmm(bias, a, b, tn_int(0), tn_int(1), &c));
+  values = cpu_values(c);
+  for (int i = 0; i < 12; ++i) TN_CHECK_DOUBLE(values[i], 0, 0);
+  free(values);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(bias);
+  tn_tensor_release(c);
+}
+
+TN_TEST(cpu_gemm, addmm_adds_a_broadcast_row) {
+  const int64_t m = 20, n = 37, k = 50;
+  tn_tensor *a = matrix(m, k, TN_FLOAT32, ROWS, 1), *b = matrix(k, n, TN_FLOAT32, TRANSPOSED, 2), *c;
+  tn_tensor *bias = cpu_tensor(CPU_SIZES(n), TN_FLOAT32, -1, 1, 3);
+  TN_CHECK_OK(tn_addmm(bias, a, b, tn_float(0.5), tn_float(-2), &c));
+  double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(c), *v = cpu_values(bias);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      TN_CHECK_DOUBLE(z[i * n + j], 0.5 * v[j] - 2 * product_at(x, y, n, k, i, j), 1e-5);
+  free(x);
+  free(y);
+  free(z);
+  free(v);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(c);
+  tn_tensor_release(bias);
+}
+
+TN_TEST(cpu_gemm, bits_do_not_depend_on_threads) {
+  tn_tensor *a = matrix(130, 500, TN_FLOAT32, ROWS, 1), *b = matrix(500, 129, TN_FLOAT32, TRANSPOSED, 2);
+  tn_tensor *first = NULL, *many = cpu_tensor(CPU_SIZES(40, 60, 70), TN_FLOAT32, -1, 1, 3), *turned,
+            *first_batch = NULL;
+  TN_CHECK_OK(tn_transpose(many, 1, 2, &turned));
+  int32_t before = tn_num_threads();
+  for (int32_t threads = 1; threads <= 5; ++threads) {
+    tn_tensor *c, *d;
+    TN_CHECK_OK(tn_set_num_threads(threads));
+    TN_CHECK_OK(tn_mm(a, b, &c));
+    TN_CHECK_OK(tn_bmm(many, turned, &d));
+    if (first) {
+      cpu_check_same_bits(first, c);
+      cpu_check_same_bits(first_batch, d);
+      tn_tensor_release(c);
+      tn_tensor_release(d);
+    } else {
+      first = c;
+      first_batch = d;
+    }
+  }
+  TN_CHECK_OK(tn_set_num_threads(before));
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_tensor_release(many);
+  tn_tensor_release(turned);
+  tn_tensor_release(first);
+  tn_tensor_release(first_batch);
+}
