@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Both runners know the same tests: python3 ci/check_test_lists.py build/release build/minimal ..."""
-import glob
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +10,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import tree
 
 
+def programs_of(build):
+    """The test programs that CTest runs; scripts and helpers are left out."""
+    shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True,
+                           text=True).stdout
+    commands = [test["command"][0] for test in json.loads(shown)["tests"] if test.get("command")]
+    return sorted({command for command in commands if os.path.basename(command).startswith("tests_")})
+
+
 def tests_of(build):
     names = {}
-    for program in sorted(glob.glob(os.path.join(build, "bin/tests_*"))):
+    for program in programs_of(build):
         output = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout
         for line in output.splitlines():
             names.setdefault(f"{os.path.basename(program)} {line}", 0)
@@ -25,7 +33,7 @@ def main():
     first = tests_of(builds[0])
     findings = [f"{builds[0]}: {name} is defined twice" for name, count in first.items() if count > 1]
     if not first:
-        findings.append(f"{builds[0]}: no test programs in bin/")
+        findings.append(f"{builds[0]}: CTest knows no test programs")
     for build in builds[1:]:
         names = tests_of(build)
         findings += [f"{name} is in {builds[0]} only, not in {build}" for name in sorted(set(first) - set(names))]

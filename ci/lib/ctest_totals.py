@@ -4,7 +4,7 @@
 
 CTest counts programs; each of ours ends with `N passed, N failed` over its tests. A program that failed
 without saying which test (a crash, a leak at exit, a time-out) counts as one failed test more. Prints a line a
-program, and the whole output of those that failed; writes "PASSED FAILED" to the second argument.
+program, and what those that failed say about it; writes "PASSED FAILED" to the second argument.
 """
 import re
 import sys

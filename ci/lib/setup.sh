@@ -54,12 +54,14 @@ base_parts=('command -v cc' 'a C compiler named cc (gcc 12 or clang 14, or newer
 
 on_debian() { [ -f /etc/debian_version ] && command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }
 
-# Sets configure_options: what every CMake configuration of these scripts is given.
+# Sets what every configuration and every build of these scripts is given. Ninja goes on after an error, so that
+# one run shows all of them.
 choose_tools() {
   local python
   python=$(find_python) || { echo "error: no Python 3.9 with PyYAML was found" >&2; exit 1; }
+  build_options=()
   configure_options=("-DPython3_EXECUTABLE=$python")
-  command -v ninja >/dev/null && configure_options+=(-G Ninja)
+  command -v ninja >/dev/null && configure_options+=(-G Ninja) && build_options=(-- -k 0)
   command -v ccache >/dev/null && configure_options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
   python3_with_yaml=$python
 }

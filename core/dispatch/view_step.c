@@ -5,11 +5,11 @@
  */
 #include "core/dispatch/dispatch_int.h"
 
-/* Descriptors of a list result; the first ones on the stack of the step, more in one allocation. */
+/* Descriptors of the results; one on the stack of the step, more in one allocation. */
 typedef struct desc_list {
   tn_meta meta; /* first: grow finds the list from it */
   tn_desc *allocated;
-  tn_desc few[2];
+  tn_desc few[1];
 } desc_list;
 
 static tn_status desc_grow(tn_meta *meta, uint32_t n) {
@@ -29,23 +29,25 @@ static tn_status desc_grow(tn_meta *meta, uint32_t n) {
   return TN_OK;
 }
 
+/* Every field that is read is set; rules write sizes and strides. */
 static inline void desc_list_init(desc_list *list, const tn_op *op) {
-  for (int i = 0; i < 2; ++i) {
-    list->few[i].dtype = TN_DTYPE_NONE;
-    list->few[i].ndim = 0;
-    list->few[i].offset = 0;
-    list->few[i].absent = list->few[i].unknown = 0;
-  }
+  tn_meta *m = &list->meta;
+  list->few[0].dtype = TN_DTYPE_NONE;
+  list->few[0].ndim = list->few[0].layout = list->few[0].absent = list->few[0].unknown = 0;
+  list->few[0].offset = 0;
   list->allocated = NULL;
-  list->meta = (tn_meta){.host = tn_kit_host_table,
-                         .op = op,
-                         .op_name = op->name,
-                         .default_dtype = tni_tls.modes.default_dtype,
-                         .n_args = op->n_args,
-                         .n_out = op->list_result ? 0 : op->n_outs,
-                         .out_capacity = 2,
-                         .out = list->few,
-                         .grow = desc_grow};
+  m->host = tn_kit_host_table;
+  m->op = op;
+  m->op_name = op->name;
+  m->default_dtype = tni_tls.modes.default_dtype;
+  m->compute_dtype = TN_DTYPE_NONE;
+  m->promote = 0;
+  m->n_args = op->n_args;
+  m->n_out = op->list_result ? 0 : 1;
+  m->out_capacity = 1;
+  m->out = list->few;
+  m->keep_args = 0;
+  m->grow = desc_grow;
 }
 
 /* The caller's array is out[0].u.p with room for out[0].count (tn_kernel_fn in tenon/plugin.h). */

@@ -54,7 +54,7 @@ static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small(const t
   }
   t->keys = key;
   atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
-  tni_tensor_clear(t, TNI_SMALL_CLASS);
+  tni_tensor_clear(t, TNI_SMALL_CLASS, TNI_CREATION_DEFAULT);
   t->version = tni_tls.modes.inference ? NULL : &t->own_version;
   const uint64_t zero = 0;
   memcpy((void *)&t->own_version, &zero, sizeof zero);

@@ -77,9 +77,8 @@ bool tni_view_finish(tn_view *view) {
 static inline tn_tensor *block_new(unsigned block_class) {
   tn_tensor *t = tni_block_pop(block_class);
   if (TNI_UNLIKELY(!t)) return NULL;
-  atomic_init(&t->refs, 1);
-  atomic_init(&t->keep, 1);
-  tni_tensor_clear(t, block_class);
+  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
+  tni_tensor_clear(t, block_class, TNI_CREATION_DEFAULT);
   t->own_storage.kind = TNI_STORAGE_NONE;
   return t;
 }
@@ -162,6 +161,7 @@ static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t
                      .kind = TNI_STORAGE_ALLOCATED,
                      .backend = backend->id,
                      .device_index = index};
+  t->extras |= TNI_EXTRA_MEMORY;
   return TN_OK;
 }
 
@@ -339,38 +339,30 @@ static void extras_release(tn_tensor *t) {
   if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
 }
 
-/* A loop, not a recursion: a chain of views may be long. */
-static __attribute__((noinline)) void release_general(tn_tensor *t) {
+/* The last handle is gone: history, extras, the handles' share of keep. */
+static __attribute__((noinline)) void die_slowly(tn_tensor *t) {
+  if (t->autograd) tni_autograd_release(t->autograd);
+  if (t->extras) extras_release(t);
+  keep_release(t);
+}
+
+/* Most tensors die young: one handle, no history, memory in their own block or their parent's. A loop, not a
+ * recursion: a chain of views may be long. */
+void tn_tensor_release(tn_tensor *t) {
   while (t) {
-    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
-      return;
+    uint32_t word = tni_tensor_word(t);
     tn_tensor *parent = t->parent;
-    if (t->autograd) tni_autograd_release(t->autograd);
-    if (t->extras) extras_release(t);
-    keep_release(t);
+    if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
+                   !(word & TNI_WORD_EXTRAS) && !t->autograd)) {
+      tni_block_push(t, word >> TNI_WORD_CLASS_SHIFT);
+    } else {
+      if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
+          atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+      die_slowly(t);
+    }
     t = parent;
   }
-}
-
-/* extras, reserved, block_class and own_storage.kind, as one word. */
-static inline uint32_t belongings(const tn_tensor *t) {
-  uint32_t word;
-  memcpy(&word, &t->extras, sizeof word);
-  return word;
-}
-_Static_assert(offsetof(struct tn_tensor, own_storage) == offsetof(struct tn_tensor, extras) + 3, "one word");
-enum { BELONGS_EXTRAS = 0xff, BELONGS_CLASS_SHIFT = 16, BELONGS_MEMORY = (int)0xfe000000 }; /* kind > INLINE */
-
-/* Most tensors die young: one handle, no history, memory in their own block. */
-void tn_tensor_release(tn_tensor *t) {
-  if (!t) return;
-  uint32_t word = belongings(t);
-  if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
-                 !(word & (uint32_t)(BELONGS_EXTRAS | BELONGS_MEMORY)) && !t->autograd && !t->parent))
-    tni_block_push(t, word >> BELONGS_CLASS_SHIFT & 0xff);
-  else
-    release_general(t);
 }
 
 tn_tensor *tn_tensor_retain(tn_tensor *t) {
@@ -463,6 +455,7 @@ tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
                                  .backend = f->device.backend,
                                  .device_index = f->device.index,
                                  .flags = f->read_only ? TN_VIEW_READ_ONLY : 0};
+  t->extras |= TNI_EXTRA_MEMORY;
   t->view.data = f->data;
   t->view.mem = t->own_storage.mem;
   t->view.storage = &t->own_storage;

@@ -104,7 +104,8 @@ typedef struct tni_replay {
 enum {
   TNI_EXTRA_DIMS = 1,   /* sizes and strides are in a tni_alloc (rank > TNI_INLINE_RANK) */
   TNI_EXTRA_OWNERS = 2, /* owner, version_owner or retired is set */
-  TNI_EXTRA_REPLAY = 4  /* replay is in a tni_alloc */
+  TNI_EXTRA_REPLAY = 4, /* replay is in a tni_alloc */
+  TNI_EXTRA_MEMORY = 8  /* own_storage holds memory outside the block */
 };
 
 /* The order of the fields is the order of the stores that make one: see block_new in tensor.c. */
@@ -146,17 +147,25 @@ enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_B
 
 /* Zeroes the fields of a fresh tensor between version and own_storage and sets its class. Written out in 16-byte
  * stores: for 88 bytes gcc 12 emits `rep stos`, which costs more than the rest of the tensor. */
-static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class) {
+static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class, unsigned creation) {
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
   pair *p = (pair *)(void *)&t->autograd;
   p[0] = p[1] = p[2] = p[3] = p[4] = (pair){0, 0};
-  const uint64_t last = (uint64_t)block_class << 56; /* level, creation, extras, reserved, block_class */
+  const uint64_t last = (uint64_t)block_class << 56 | (uint64_t)creation << 32; /* level, ..., block_class */
   memcpy(&t->level, &last, sizeof last);
 }
 _Static_assert(offsetof(struct tn_tensor, level) == offsetof(struct tn_tensor, autograd) + 80 &&
                    offsetof(struct tn_tensor, block_class) == offsetof(struct tn_tensor, level) + 7 &&
                    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "tni_tensor_clear knows the layout");
+/* creation, extras, reserved and block_class in one load out of that last store: a load that spans two stores in
+ * flight waits for both, and tensors often die right after they are made. */
+static inline uint32_t tni_tensor_word(const tn_tensor *t) {
+  uint32_t word;
+  memcpy(&word, &t->creation, sizeof word);
+  return word;
+}
+enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_CLASS_SHIFT = 24 };
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
 static inline void tni_retain(tn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }

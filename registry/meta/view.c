@@ -5,12 +5,28 @@
  */
 #include "registry/meta/rules.h"
 
+/* Row-major memory and sizes that are all given: the new strides are row-major as well. false: not so simple, or
+ * wrong; the general rule decides. */
+static inline bool view_of_contiguous(const tn_view *self, uint32_t ndim, const tn_dim *sizes, tn_desc *desc) {
+  tn_dim numel = TN_DIM(1);
+  if (!(self->flags & TN_VIEW_CONTIGUOUS) || TN_DIM_EQ(self->numel, 0)) return false;
+  for (uint32_t i = ndim; i-- > 0;) {
+    if (TN_DIM_LE(sizes[i], 0) || TN_DIM_GT(sizes[i], self->numel)) return false;
+    desc->sizes[i] = sizes[i];
+    desc->strides[i] = numel;
+    numel = TN_DIM_MUL(numel, sizes[i]);
+    if (TN_DIM_GT(numel, self->numel)) return false; /* so the next product cannot overflow unnoticed */
+  }
+  return TN_DIM_EQ(numel, self->numel);
+}
+
 TN_META(view) {
   const tn_view *self = args[0].u.v;
   uint32_t ndim = args[1].count;
   TN_TRY(tni_check_rank(ndim));
   tn_desc *desc = &meta->out[0];
   tni_desc_head(desc, self->dtype, ndim, TN_DESC_STRIDES);
+  if (view_of_contiguous(self, ndim, args[1].u.ints, desc)) return TN_OK;
   for (uint32_t i = 0; i < ndim; i++) desc->sizes[i] = args[1].u.ints[i];
   TN_TRY(tn_shape_infer(ndim, desc->sizes, TN_DIM(self->numel), desc->sizes));
   if (tn_shape_view_strides(self->ndim, self->sizes, self->strides, ndim, desc->sizes, desc->strides))
@@ -193,7 +209,7 @@ TN_META(as_strided) {
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected %u strides for %u sizes, got %u", ndim, ndim,
                    args[2].count);
   tn_desc *desc = &meta->out[0];
-  tni_desc_set(desc, self->dtype, ndim, args[1].u.ints, TN_DESC_STRIDES);
+  tni_desc_set(desc, self->dtype, ndim, args[1].u.ints, TN_DESC_FREE_STRIDES);
   for (uint32_t i = 0; i < ndim; i++) desc->strides[i] = args[2].u.ints[i];
   desc->offset = args[3].u.i;
   return TN_OK;

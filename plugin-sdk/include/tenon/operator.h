@@ -23,7 +23,8 @@ enum {
   TN_DESC_CONTIGUOUS = 0,  /* row-major */
   TN_DESC_STRIDES = 1,     /* the rule wrote strides */
   TN_DESC_ELEMENTWISE = 2, /* from the tensor arguments, as TensorIterator does (see docs/strides.md) */
-  TN_DESC_LIKE_SELF = 3    /* as the first tensor argument if it is dense, else contiguous */
+  TN_DESC_LIKE_SELF = 3,   /* as the first tensor argument if it is dense, else contiguous */
+  TN_DESC_FREE_STRIDES = 4 /* view rules: strides and offset are the caller's own; the core checks their reach */
 };
 
 /* One output as a meta rule describes it. Only the first ndim entries are written or read. */
