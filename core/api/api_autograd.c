@@ -224,10 +224,12 @@ static tn_status request_roots(request *r, tn_tensor *const *roots, tn_tensor *c
  * cell of an inner tensor. */
 static tn_status request_inputs(request *r, tn_tensor *const *inputs, bool accumulate) {
   for (size_t i = 0; i < r->run.n_captures; ++i) {
-    tni_capture *c = &r->run.captures[i];
     if (!inputs[i]) return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: input %zu is NULL", i);
     if (!tni_requires_grad(inputs[i]))
       return tn_fail(TN_ERR_STATE, "backward: input %zu does not require grad", i);
+  }
+  for (size_t i = 0; i < r->run.n_captures; ++i) {
+    tni_capture *c = &r->run.captures[i];
     if (accumulate) TN_TRY(tn_retain_grad(inputs[i]));
     TN_TRY(tni_gradient_edge(inputs[i], &c->edge));
     c->keep = !accumulate;
@@ -250,12 +252,22 @@ static void request_options(request *r, const tn_backward_options *options, bool
   r->run.filter = filter;
 }
 
+/* B7: once a process is enough. */
+static void warn_cycle(void) {
+  static atomic_flag warned = ATOMIC_FLAG_INIT;
+  if (!atomic_flag_test_and_set_explicit(&warned, memory_order_relaxed))
+    tn_log(TN_LOG_WARN,
+           "backward with create_graph: the grad field of a leaf and its graph hold each other until the field is "
+           "cleared; tn_grad_of has no such circle");
+}
+
 tn_status tn_backward_from(tn_tensor *const *roots, tn_tensor *const *grads, size_t n_roots, tn_tensor *const *inputs,
                            size_t n_inputs, const tn_backward_options *options) {
   request r;
   TN_TRY(check_lists(roots, n_roots, inputs, n_inputs));
   TN_TRY(request_room(&r, n_roots, n_inputs));
   request_options(&r, options, n_inputs != 0);
+  if (r.run.create_graph) warn_cycle();
   tn_status status = request_roots(&r, roots, grads);
   if (status == TN_OK) status = request_inputs(&r, inputs, true);
   if (status == TN_OK) status = tni_engine_run(&r.run);

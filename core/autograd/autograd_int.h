@@ -197,8 +197,8 @@ typedef struct tni_saved {
 /* Handle or alias by Note [Who holds whom]; a failure names the operator. */
 tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn_tensor **out_kept,
                           uint32_t *out_version);
-/* Is the kept tensor as it was? */
-tn_status tni_saved_check(const tn_tensor *kept, uint32_t version, const char *node_name);
+/* Is the kept tensor as it was? The engine puts the node's name before the words. */
+tn_status tni_saved_check(const tn_tensor *kept, uint32_t version);
 /* kept with history `edge` for a recorded backward; owned. */
 tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor);
 /* Bytes behind a value (list entries, string), 8-aligned; and the copy of the value with those at *pool. */

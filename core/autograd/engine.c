@@ -21,7 +21,7 @@ static tn_status count_dependencies(tni_graph_task *task) {
   for (uint32_t at = 0; at < task->n_entries; ++at) {
     tni_node *node = task->entries[at].node;
     task->entries[at].run = !run->filter;
-    if (TNI_UNLIKELY(tni_is_accelerator(node->device))) task->shared = true;
+    if (TNI_UNLIKELY(node->device.backend != TN_BACKEND_CPU && tni_is_accelerator(node->device))) task->shared = true;
     for (uint32_t k = 0; k < node->n_edges; ++k) {
       if (!node->edges[k].fn) continue;
       TN_TRY(tni_task_add(task, node->edges[k].fn, &index));
@@ -222,7 +222,7 @@ static tn_status run_here(tni_run *run) {
   if (status == TN_OK && run->n_captures) status = mark_paths(&task);
   if (TNI_UNLIKELY(task.shared)) {
     tni_mutex_init(&task.lock);
-    task.owner = tni_current_worker();
+    task.owner = tni_tls.device_worker;
     tni_thread_snapshot(&task.modes);
     if (status == TN_OK) task.status = start(&task);
     if (status == TN_OK) status = tni_task_run_shared(&task);

@@ -77,7 +77,5 @@ bool tni_is_accelerator(tn_device device);
 tn_status tni_task_hand_out(tni_graph_task *task, uint32_t index);
 /* The calling thread's part of a shared run: returns when nothing is pending. */
 tn_status tni_task_run_shared(tni_graph_task *task);
-/* The worker that the calling thread is, or NULL. */
-const struct tni_device_worker *tni_current_worker(void);
 
 #endif

@@ -327,9 +327,8 @@ static tn_status reader_enter(op_node *n) {
   if (TNI_LIKELY(before < FREE_ASKED)) return TN_OK;
   atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
   return tn_fail(TN_ERR_STATE,
-                 "%s: backward through this graph a second time, but its saved tensors were freed by the first; use "
-                 "retain_graph in the first run",
-                 n->node.name);
+                 "backward runs through this node a second time, but its saved tensors were freed by the first; use "
+                 "retain_graph in the first run");
 }
 
 static void reader_leave(op_node *n, bool keep) {
@@ -417,7 +416,7 @@ static tni_edge edge_of_arg(const op_node *n, uint32_t arg, uint32_t element) {
 static tn_status unpack_tensor(unpacked *u, tn_tensor *kept, uint32_t version, tni_edge edge, bool recorded,
                                tn_tensor **out) {
   *out = kept;
-  TN_TRY(tni_saved_check(kept, version, u->node->node.name));
+  TN_TRY(tni_saved_check(kept, version));
   if (!recorded || !edge.fn || (kept->autograd && !kept->owner)) return TN_OK;
   TN_TRY(tni_saved_with_history(kept, edge, out));
   u->temps[u->n_temps++] = *out;
@@ -429,7 +428,7 @@ static tn_status unpack_list(unpacked *u, const tni_saved *s, bool recorded, tn_
   *out = s->value;
   if (!recorded) {
     for (uint32_t i = 0; i < s->value.count; ++i)
-      if (s->value.u.ts[i]) TN_TRY(tni_saved_check(s->value.u.ts[i], versions[i], u->node->node.name));
+      if (s->value.u.ts[i]) TN_TRY(tni_saved_check(s->value.u.ts[i], versions[i]));
     return TN_OK;
   }
   out->u.ts = u->lists;

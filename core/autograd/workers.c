@@ -29,10 +29,6 @@ static struct {
   tni_device_worker *workers;
 } engine = {.mutex = TNI_MUTEX_INIT, .changed = TNI_COND_INIT};
 
-static __attribute__((tls_model("initial-exec"))) _Thread_local tni_device_worker *self;
-
-const struct tni_device_worker *tni_current_worker(void) { return self; }
-
 bool tni_is_accelerator(tn_device device) {
   if (device.backend == TN_BACKEND_CPU || device.backend == TN_BACKEND_META) return false;
   const tni_backend *backend = tni_backend_get(device.backend);
@@ -89,7 +85,8 @@ static void serve(work *w) {
 }
 
 static void worker_main(void *ctx) {
-  self = ctx;
+  tni_device_worker *self = ctx;
+  tni_tls.device_worker = self;
   tni_mutex_lock(&engine.mutex);
   while (!self->stop) {
     work *w = dequeue(self);
@@ -155,6 +152,7 @@ tn_status tni_task_hand_out(tni_graph_task *task, uint32_t index) {
 }
 
 tn_status tni_task_run_shared(tni_graph_task *task) {
+  tni_device_worker *self = tni_tls.device_worker;
   tni_mutex_lock(&engine.mutex);
   for (;;) {
     uint32_t index;

@@ -38,6 +38,7 @@ typedef struct tni_thread {
   uint64_t sequence_nr;        /* next autograd node */
   struct tni_node *dying;      /* autograd nodes that the release now running still has to free */
   bool freeing_nodes;          /* such a release is running on this thread */
+  struct tni_device_worker *device_worker; /* backward: this thread serves an accelerator; else NULL */
   uint64_t fail_after, fail_count; /* stress build */
   bool armed;                  /* the thread-exit destructor is set */
   uint32_t block_limit;        /* most blocks on one list: 0 until armed, and where lists are off */

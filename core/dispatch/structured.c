@@ -23,13 +23,6 @@ static tn_status structured_general(tn_call *call, const tn_value *args, tn_valu
 
 /* ------------------------------------------------------------------ fast path */
 
-/* *v = tn_value_tensor(t) for a t that is there, in two stores. */
-static inline void value_set_tensor(tn_value *v, tn_tensor *t) {
-  const uint64_t tag = TN_VAL_TENSOR; /* kind; elem, reserved and count are 0 */
-  v->u.t = t;
-  memcpy(&v->kind, &tag, sizeof tag);
-}
-
 /* Is b like a: dtype, device, sizes? Flags are the caller's. */
 static inline bool view_alike(const tn_view *a, const tn_view *b) {
   if (tni_view_word(a) != tni_view_word(b)) return false;
@@ -62,7 +55,7 @@ static inline __attribute__((always_inline)) tn_status fast_call(tn_call *call, 
   tn_tensor *result = tni_tensor_small(first, word, itemsize, call->keys, cell->small_bytes);
   if (TNI_UNLIKELY(!result))
     TN_TRY(tni_tensor_new(word & 0xff, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
-  value_set_tensor(&out[0], result);
+  out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
   call->device = tn_view_device(first);
   call->flags |= TN_CALL_FLAT;
   tn_status status = cell->fast_fn(call, args, out); /* call->user is the cell's: that kernel's */

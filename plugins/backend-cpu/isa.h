@@ -76,6 +76,24 @@ typedef struct cpu_row_fns {
   void (*log_softmax_backward)(void *out, const void *grad, const void *y, int64_t n);
 } cpu_row_fns;
 
+/* ------------------------------------------------------------------ layer_norm */
+
+/* Rows of n contiguous elements; weight and bias have n, or are NULL. */
+typedef struct cpu_norm {
+  int64_t n;
+  const void *weight, *bias;
+  double eps;
+} cpu_norm;
+
+typedef struct cpu_norm_fns {
+  void (*forward)(const cpu_norm *s, const void *input, void *out, void *out_mean, void *out_rstd);
+  void (*backward)(const cpu_norm *s, const void *grad, const void *input, double mean, double rstd,
+                   void *out);
+  /* Adds n <= CPU_FOLD_COLUMNS columns of `rows` rows into the gradients of weight and bias. */
+  void (*columns)(const cpu_norm *s, const void *grad, const void *input, const void *mean, const void *rstd,
+                  int64_t rows, int64_t n, double *weight, double *bias);
+} cpu_norm_fns;
+
 /* ------------------------------------------------------------------ optimiser steps */
 
 /* Plain numbers of one step over one tensor; see per-isa/optim.c. */
@@ -105,6 +123,8 @@ typedef struct cpu_isa {
   cpu_dot_fn dot_f32, dot_f64;
   const cpu_row_fns *rows_f32;
   const cpu_row_fns *rows_f64;
+  const cpu_norm_fns *norm_f32;
+  const cpu_norm_fns *norm_f64;
   cpu_adam_fn adam_f32, adam_f64;
   cpu_sgd_fn sgd_f32, sgd_f64;
 } cpu_isa;

@@ -94,15 +94,16 @@ static inline cpu_scalar scalar_of(const tn_value *v) {
 /* Small contiguous calls, tensors first among the arguments: to the loop in some 50 instructions (a one-element
  * call is what dispatch is measured by). n and n_scalars are constants at each use, so the loops unroll and
  * nothing has to be kept over a call. */
-static inline __attribute__((always_inline)) tn_status run(const tn_call *call, uint32_t n, uint32_t n_scalars,
-                                                           const tn_value *args, tn_value *out) {
+static inline __attribute__((always_inline)) tn_status
+run(const tn_call *call, uint32_t n, uint32_t n_scalars, const tn_value *args, tn_value *out) {
   const cpu_ew *ew = call->user;
   const tn_view *o = out[0].u.v;
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
   if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not to be garbage */
   const int64_t numel = o->numel;
-  if (__builtin_expect((call->flags & TN_CALL_FLAT) && numel <= CPU_GRAIN_HEAVY, 1)) { /* the core has checked */
+  if (__builtin_expect((call->flags & TN_CALL_FLAT) && numel <= CPU_GRAIN_HEAVY,
+                       1)) { /* the core has checked */
     const tn_dtype checked = args[0].u.v->dtype;
     if (__builtin_expect(ew->flat[checked] != 0, 1)) {
       for (uint32_t k = 0; k < n; ++k) in[k] = args[k].u.v->data;
@@ -154,6 +155,9 @@ static cpu_ew records[CPU_EW_COUNT] = {TN_EW_LIST(EW_RECORD)}; /* fns: filled on
   _Static_assert((nt) >= 1 && (nt) <= CPU_EW_INPUTS && (ns) <= CPU_EW_SCALARS, \
                  op_name " has too many arguments");
 TN_EW_LIST(EW_FITS)
+#define EW_ONE_STRING(text, code) +1
+_Static_assert((0 TN_EXPR_STRINGS(EW_ONE_STRING)) == 0,
+               "an expression compares a string: convert it in collect()");
 
 /* Expressions of several dozen instructions an element: worth a thread earlier. */
 static bool is_heavy(const char *name) {

@@ -17,8 +17,15 @@ ELEM = {'int': ('ints', 'INT'), 'float': ('floats', 'FLOAT'), 'bool': ('bools', 
         'Tensor': ('ts', 'TENSOR')}
 
 
-def literal(member, value, kind, rest=''):
-    return '{.u = {.%s = %s}, .kind = %s%s}' % (member, value, kind, rest)
+def literal(member, value, kind, elem='0', count='0'):
+    """tn_value_make of a member and a tag; kind may be an expression."""
+    if member in ('s', 't', 'p', 'g', 'ts', 'ints', 'floats', 'bools'):
+        bits = '(uint64_t)(uintptr_t)%s' % value
+    elif member == 'i':
+        bits = '(uint64_t)(%s)' % value
+    else:
+        bits = 'bits_of_%s(%s)' % (member, value)
+    return 'tn_value_make(%s, TN_VALUE_TAG(%s, %s, %s))' % (bits, kind, elem, count)
 
 
 def pack_value(arg, name):
@@ -27,14 +34,14 @@ def pack_value(arg, name):
     if arg.is_tensor and not arg.optional:
         return 'packed(%s)' % name
     if arg.type == 'str':
-        count = ', .count = (uint32_t)(%s ? strlen(%s) : 0)' % (name, name)
-        return literal('s', name, '%s ? TN_VAL_STRING : TN_VAL_NONE' % name, count)
+        count = '(uint32_t)(%s ? strlen(%s) : 0)' % (name, name)
+        return literal('s', name, '(%s ? TN_VAL_STRING : TN_VAL_NONE)' % name, '0', count)
     if arg.type == 'Device':
-        return literal('d', name, '%s.backend == TN_BACKEND_NONE ? TN_VAL_NONE : TN_VAL_DEVICE' % name)
+        return 'tn_value_device(%s)' % name
     member, kind = VALUE_PACK[arg.type]
     absent_possible = arg.type in ('Generator', 'Layout', 'MemoryFormat', 'ScalarType') or arg.optional
     kind = 'TN_VAL_' + kind
-    return literal(member, name, '%s ? %s : TN_VAL_NONE' % (name, kind) if absent_possible else kind)
+    return literal(member, name, '(%s ? %s : TN_VAL_NONE)' % (name, kind) if absent_possible else kind)
 
 
 def pack_param(param):
@@ -45,13 +52,14 @@ def pack_param(param):
     if param.kind == 'list':
         member, elem = ELEM[arg.type]
         elem = 'OPTIONAL_TENSOR' if arg.optional_elem else elem
-        n = 'n_' + param.name
-        kind = '%s ? TN_VAL_LIST : TN_VAL_NONE' % param.name if arg.optional else 'TN_VAL_LIST'
-        return [literal(member, param.name, kind, ', .elem = TN_VAL_%s, .count = (uint32_t)%s' % (elem, n))]
+        count = '(uint32_t)n_' + param.name
+        if not arg.optional:
+            return [literal(member, param.name, 'TN_VAL_LIST', 'TN_VAL_' + elem, count)]
+        return ['(%s ? %s : tn_value_none())' % (
+            param.name, literal(member, param.name, 'TN_VAL_LIST', 'TN_VAL_' + elem, count))]
     if param.kind == 'pointer':
         member, kind = VALUE_PACK[arg.type]
-        return [literal(member, '%s ? *%s : 0' % (param.name, param.name),
-                        '%s ? TN_VAL_%s : TN_VAL_NONE' % (param.name, kind))]
+        return ['(%s ? %s : tn_value_none())' % (param.name, literal(member, '*' + param.name, 'TN_VAL_' + kind))]
     return [pack_value(arg, param.name)]
 
 
@@ -199,13 +207,14 @@ __attribute__((unused)) static inline size_t null_at(tn_tensor *const *ts, size_
   return i;
 }
 
-/* A required tensor in two stores: from an initialiser gcc 12 makes overlapping ones. */
+__attribute__((unused)) static inline uint64_t bits_of_f(double f) {
+  uint64_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+/* A required tensor. */
 __attribute__((unused)) static inline tn_value packed(tn_tensor *t) {
-  tn_value v;
-  const uint64_t tag = TN_VAL_TENSOR; /* kind; elem, reserved and count are 0 */
-  v.u.t = t;
-  memcpy(&v.kind, &tag, sizeof tag);
-  return v;
+  return tn_value_make((uint64_t)(uintptr_t)t, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
 }
 
 /* The four arguments that tn_options stands for. */

@@ -54,7 +54,8 @@ TN_EXPORT bool tn_inference_mode_set(bool enabled);
 TN_EXPORT bool tn_inference_mode(void);
 
 /* A hook sees the full gradient of its tensor; *out_replacement (owned, may stay NULL) replaces it
- * downstream. A failing hook stops the run. ctx is freed by free_ctx (may be NULL) with the hook. */
+ * downstream. A failing hook stops the run. ctx is freed by free_ctx (may be NULL) with the hook; it stays the
+ * caller's if registering fails. */
 typedef tn_status (*tn_hook_fn)(void *ctx, tn_tensor *grad, tn_tensor **out_replacement);
 TN_EXPORT tn_status tn_register_hook(tn_tensor *tensor, tn_hook_fn fn, void *ctx, void (*free_ctx)(void *),
                                      uint64_t *out_id);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -235,42 +236,46 @@ typedef struct tn_value {
 /* A number as operators take it (ATen's Scalar): kind is TN_VAL_BOOL, TN_VAL_INT or TN_VAL_FLOAT. */
 typedef tn_value tn_scalar;
 
-static inline tn_value tn_value_none(void) {
-  tn_value v = {.u = {.i = 0}, .kind = TN_VAL_NONE};
+/* The second word of a value: kind, elem and count as one number, so that making a value is two stores. (From an
+ * initialiser gcc 12 makes overlapping narrow stores, and whoever reads the value next waits for them.) */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TN_VALUE_TAG(kind, elem, count) ((uint64_t)(kind) | (uint64_t)(elem) << 8 | (uint64_t)(count) << 32)
+#else
+#define TN_VALUE_TAG(kind, elem, count) ((uint64_t)(kind) << 56 | (uint64_t)(elem) << 48 | (uint64_t)(uint32_t)(count))
+#endif
+static inline tn_value tn_value_make(uint64_t bits, uint64_t tag) {
+  tn_value v;
+  v.u.bits = bits;
+  memcpy(&v.kind, &tag, sizeof tag);
   return v;
 }
-static inline tn_value tn_value_bool(bool b) {
-  tn_value v = {.u = {.i = b}, .kind = TN_VAL_BOOL};
-  return v;
-}
+static inline tn_value tn_value_none(void) { return tn_value_make(0, 0); }
+static inline tn_value tn_value_bool(bool b) { return tn_value_make(b, TN_VALUE_TAG(TN_VAL_BOOL, 0, 0)); }
 static inline tn_value tn_value_int(int64_t i) {
-  tn_value v = {.u = {.i = i}, .kind = TN_VAL_INT};
-  return v;
+  return tn_value_make((uint64_t)i, TN_VALUE_TAG(TN_VAL_INT, 0, 0));
 }
 static inline tn_value tn_value_float(double f) {
-  tn_value v = {.u = {.f = f}, .kind = TN_VAL_FLOAT};
+  tn_value v = tn_value_make(0, TN_VALUE_TAG(TN_VAL_FLOAT, 0, 0));
+  v.u.f = f;
   return v;
 }
 static inline tn_value tn_value_dtype(tn_dtype dtype) {
-  tn_value v = {.u = {.i = dtype}, .kind = dtype == TN_DTYPE_NONE ? TN_VAL_NONE : TN_VAL_DTYPE};
-  return v;
+  return tn_value_make(dtype, dtype == TN_DTYPE_NONE ? 0 : TN_VALUE_TAG(TN_VAL_DTYPE, 0, 0));
 }
 static inline tn_value tn_value_device(tn_device d) {
-  tn_value v = {.u = {.d = d}, .kind = d.backend == TN_BACKEND_NONE ? TN_VAL_NONE : TN_VAL_DEVICE};
+  tn_value v = tn_value_make(0, d.backend == TN_BACKEND_NONE ? 0 : TN_VALUE_TAG(TN_VAL_DEVICE, 0, 0));
+  v.u.d = d;
   return v;
 }
 /* t may be NULL: an absent optional tensor. */
 static inline tn_value tn_value_tensor(tn_tensor *t) {
-  tn_value v = {.u = {.t = t}, .kind = t ? TN_VAL_TENSOR : TN_VAL_NONE};
-  return v;
+  return tn_value_make((uint64_t)(uintptr_t)t, t ? TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0) : 0);
 }
 static inline tn_value tn_value_ints(const int64_t *ints, size_t n) {
-  tn_value v = {.u = {.ints = ints}, .kind = TN_VAL_LIST, .elem = TN_VAL_INT, .count = (uint32_t)n};
-  return v;
+  return tn_value_make((uint64_t)(uintptr_t)ints, TN_VALUE_TAG(TN_VAL_LIST, TN_VAL_INT, (uint32_t)n));
 }
 static inline tn_value tn_value_tensors(tn_tensor *const *ts, size_t n) {
-  tn_value v = {.u = {.ts = ts}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = (uint32_t)n};
-  return v;
+  return tn_value_make((uint64_t)(uintptr_t)ts, TN_VALUE_TAG(TN_VAL_LIST, TN_VAL_TENSOR, (uint32_t)n));
 }
 /* Short names for numbers in calls: tn_add(x, y, tn_int(1), &z). */
 static inline tn_scalar tn_int(int64_t i) { return tn_value_int(i); }

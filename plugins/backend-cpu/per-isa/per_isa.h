@@ -27,6 +27,8 @@ double CPU_FN(cpu_dot_f32)(const void *a, const void *b, int64_t n);
 double CPU_FN(cpu_dot_f64)(const void *a, const void *b, int64_t n);
 extern const cpu_row_fns CPU_FN(cpu_rows_f32);
 extern const cpu_row_fns CPU_FN(cpu_rows_f64);
+extern const cpu_norm_fns CPU_FN(cpu_norm_f32);
+extern const cpu_norm_fns CPU_FN(cpu_norm_f64);
 void CPU_FN(cpu_adam_f32)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
 void CPU_FN(cpu_adam_f64)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
 void CPU_FN(cpu_sgd_f32)(const cpu_step *, void *, const void *, void *, int64_t);
