@@ -155,9 +155,6 @@ static cpu_ew records[CPU_EW_COUNT] = {TN_EW_LIST(EW_RECORD)}; /* fns: filled on
   _Static_assert((nt) >= 1 && (nt) <= CPU_EW_INPUTS && (ns) <= CPU_EW_SCALARS, \
                  op_name " has too many arguments");
 TN_EW_LIST(EW_FITS)
-#define EW_ONE_STRING(text, code) +1
-_Static_assert((0 TN_EXPR_STRINGS(EW_ONE_STRING)) == 0,
-               "an expression compares a string: convert it in collect()");
 
 /* Expressions of several dozen instructions an element: worth a thread earlier. */
 static bool is_heavy(const char *name) {
