@@ -103,7 +103,7 @@ static tn_status accumulator_new(tn_tensor *leaf, tni_node **out_node) {
   a->node.sequence_nr = UINT64_MAX; /* as early as possible (C2) */
   a->node.device = tn_view_device(&leaf->view);
   a->cell = cell;
-  atomic_fetch_add_explicit(&cell->refs, 1, memory_order_relaxed);
+  tni_count_add(&cell->refs);
   a->leaf = leaf;
   atomic_init(&a->leaf_lock, 0);
   atomic_init(&a->hooking, NULL);

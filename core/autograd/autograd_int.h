@@ -92,7 +92,7 @@ tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struc
                        uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims, void **out_payload,
                        tni_node **out_node);
 static inline void tni_node_retain(tni_node *node) {
-  atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+  tni_count_add(&node->refs);
 }
 void tni_node_release(tni_node *node); /* NULL is allowed; no recursion over the graph */
 /* Field by field: a struct put together from bytes and read back as a word stalls the next load. */

@@ -242,7 +242,7 @@ tn_status tni_hooks_add_retain(tni_node *node, uint32_t nr, tni_grad_cell *cell)
   tni_mutex_lock(&hooks.mutex);
   struct tni_hooks *list = lists_of(node);
   if (list) {
-    atomic_fetch_add_explicit(&cell->refs, 1, memory_order_relaxed);
+    tni_count_add(&cell->refs);
     *r = (retain){list->retains, cell, nr};
     list->retains = r;
   }

@@ -52,8 +52,7 @@ tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struc
 }
 
 static inline bool drop_count(tni_node *node) {
-  return atomic_load_explicit(&node->refs, memory_order_acquire) == 1 ||
-         atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) == 1;
+  return tni_count_drop(&node->refs);
 }
 
 /* Releases inside here come back to tni_node_release, which only lists the node. */

@@ -70,9 +70,7 @@ tn_status tni_slot_cell(tn_tensor *t, tni_grad_cell **out_cell) {
 
 void tni_cell_release(tni_grad_cell *cell) {
   if (!cell) return;
-  if (atomic_load_explicit(&cell->refs, memory_order_acquire) != 1 &&
-      atomic_fetch_sub_explicit(&cell->refs, 1, memory_order_acq_rel) != 1)
-    return;
+  if (!tni_count_drop(&cell->refs)) return;
   tn_tensor_release(cell->grad);
   tni_block_push(cell, CELL_CLASS);
 }

@@ -264,7 +264,7 @@ static void view_from(tn_tensor *t, const tn_view *src, uint32_t ndim, const tn_
   tni_view_finish(v);
 }
 
-static void keep_add(tn_tensor *block) { atomic_fetch_add_explicit(&block->keep, 1, memory_order_relaxed); }
+static void keep_add(tn_tensor *block) { tni_count_add(&block->keep); }
 
 tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                            tn_dim offset, bool share_version, tn_tensor **out_tensor) {
@@ -314,9 +314,7 @@ static void storage_free(tni_storage *s) {
 }
 
 static inline void keep_release(tn_tensor *block) {
-  if (atomic_load_explicit(&block->keep, memory_order_acquire) != 1 &&
-      atomic_fetch_sub_explicit(&block->keep, 1, memory_order_acq_rel) != 1)
-    return;
+  if (!tni_count_drop(&block->keep)) return;
   if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE)) storage_free(&block->own_storage);
   tni_block_push(block, block->block_class);
 }
@@ -356,9 +354,7 @@ void tn_tensor_release(tn_tensor *t) {
                    !(word & TNI_WORD_EXTRAS) && !t->autograd)) {
       tni_block_push(t, word >> TNI_WORD_CLASS_SHIFT);
     } else {
-      if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
-          atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
-        return;
+      if (!tni_count_drop(&t->refs)) return;
       die_slowly(t);
     }
     t = parent;

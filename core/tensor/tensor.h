@@ -10,7 +10,7 @@
  *         each tensor that uses this block's storage without being a view (detach(), saved results).
  * When refs falls to 0 the history goes (autograd slot, parent); when keep falls to 0 the memory goes.
  * So x.detach() keeps x's memory but not x's graph, and a node can save its own result without a cycle.
- * Whoever finds a count of 1 by an acquire load is the sole owner and needs no read-modify-write.
+ * Whoever finds a count of 1 by an acquire load is the sole owner: see Note [Counts] in core/base/base.h.
  *
  * Note [Who owns a view's memory]
  * A view borrows storage and version from its parent, which it holds strongly; it has no counts of its own on
@@ -168,13 +168,14 @@ static inline uint32_t tni_tensor_word(const tn_tensor *t) {
 enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_CLASS_SHIFT = 24 };
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
-static inline void tni_retain(tn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
-/* Bumps the version of a tensor that is about to be or was written. */
-static inline void tni_version_bump(tn_tensor *t) {
-  if (t->version) atomic_fetch_add_explicit(&t->version->value, 1, memory_order_relaxed);
-}
+static inline void tni_retain(tn_tensor *t) { tni_count_add(&t->refs); }
 static inline uint32_t tni_version_get(const tn_tensor *t) {
   return t->version ? atomic_load_explicit(&t->version->value, memory_order_relaxed) : 0;
+}
+/* Bumps the version of a tensor that is about to be or was written. Two threads may not write one tensor at once
+ * (tenon/tensor.h), so this is no read-modify-write. */
+static inline void tni_version_bump(tn_tensor *t) {
+  if (t->version) atomic_store_explicit(&t->version->value, tni_version_get(t) + 1, memory_order_relaxed);
 }
 
 /* A fresh tensor of backend memory. strides NULL: row-major. Uninitialised data; not inference unless the

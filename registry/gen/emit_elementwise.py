@@ -94,8 +94,9 @@ def compile_all(registry):
 
 HEAD_WORDS = '''Elementwise expressions, one per operator, for backends and for the fusion compiler.
  *
- * TN_EW_LIST(X) holds X(id, name, n_tensors, n_scalars, dtypes, result) for each operator with an
- * expression: dtypes is a tn_dtype_mask of compute dtypes, result is SAME (as the compute dtype) or BOOL.
+ * TN_EW_LIST(X) holds X(id, name, n_tensors, n_scalars, dtypes, result, words) for each operator with an
+ * expression: dtypes is a tn_dtype_mask of compute dtypes, words the same as a manifest writes it, result
+ * is SAME (as the compute dtype) or BOOL.
  * TN_EW_LIST_FLT, _INT and _BOOL hold those whose dtypes include a floating type, an integer or bool, bool.
  * A file that defines TN_EW before it includes this one gets TN_EW_LIST(TN_EW) expanded at the end.
  *
