@@ -81,6 +81,7 @@ struct tn_op {
   const tn_operator_def *def;
   tni_kernel *kernels;      /* functional and own-entry operators only; guarded by the registry lock */
   uint32_t index;           /* position in the table */
+  tn_meta meta_preset;      /* a meta rule's surroundings, as far as they are the operator's */
 };
 
 /* ------------------------------------------------------------------ calling */

@@ -137,17 +137,11 @@ static tn_status run_meta(tni_step *step, tn_meta *meta) {
     d->absent = d->unknown = 0;
     d->offset = 0;
   }
-  *meta = (tn_meta){.host = tn_kit_host_table,
-                    .op = op,
-                    .op_name = op->name,
-                    .default_dtype = tni_tls.modes.default_dtype,
-                    .compute_dtype = TN_DTYPE_NONE,
-                    .n_out = step->n_out,
-                    .out_capacity = step->n_out,
-                    .out = step->descs,
-                    .promote = op->functional->promote,
-                    .n_args = op->functional->n_args,
-                    .grow = meta_grow_refused};
+  *meta = op->meta_preset;
+  meta->default_dtype = tni_tls.modes.default_dtype;
+  meta->n_out = meta->out_capacity = step->n_out;
+  meta->out = step->descs;
+  meta->grow = meta_grow_refused;
   return op->meta ? op->meta(meta, step->args) : TN_OK;
 }
 

@@ -52,6 +52,14 @@ static tn_status count_masks(tn_op *op) {
   op->n_args = (uint8_t)s->n_args;
   op->n_outs = op->form == TN_FORM_FUNCTIONAL ? (uint8_t)s->n_results : 0;
   op->list_result = s->n_results == 1 && s->results[0].list && op->form == TN_FORM_FUNCTIONAL;
+  const tn_op *f = op->functional;
+  op->meta_preset = (tn_meta){.host = tn_kit_host_table,
+                              .op = op,
+                              .op_name = op->name,
+                              .promote = f->promote,
+                              .n_args = f->n_args,
+                              .n_out = op->list_result ? 0 : 1,
+                              .out_capacity = 1};
   if (s->n_results > TNI_MAX_OUTS)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s has %u results; at most %d", op->name, s->n_results, TNI_MAX_OUTS);
   return TN_OK;

@@ -29,25 +29,16 @@ static tn_status desc_grow(tn_meta *meta, uint32_t n) {
   return TN_OK;
 }
 
-/* Every field that is read is set; rules write sizes and strides. */
+/* Every field that is read is set; rules write sizes and strides. Most of the surroundings are the operator's own
+ * and are copied. */
 static inline void desc_list_init(desc_list *list, const tn_op *op) {
-  tn_meta *m = &list->meta;
   list->few[0].dtype = TN_DTYPE_NONE;
   list->few[0].ndim = list->few[0].layout = list->few[0].absent = list->few[0].unknown = 0;
   list->few[0].offset = 0;
   list->allocated = NULL;
-  m->host = tn_kit_host_table;
-  m->op = op;
-  m->op_name = op->name;
-  m->default_dtype = tni_tls.modes.default_dtype;
-  m->compute_dtype = TN_DTYPE_NONE;
-  m->promote = 0;
-  m->n_args = op->n_args;
-  m->n_out = op->list_result ? 0 : 1;
-  m->out_capacity = 1;
-  m->out = list->few;
-  m->keep_args = 0;
-  m->grow = desc_grow;
+  list->meta = op->meta_preset;
+  list->meta.out = list->few;
+  list->meta.grow = desc_grow;
 }
 
 /* The caller's array is out[0].u.p with room for out[0].count (tn_kernel_fn in tenon/plugin.h). */

@@ -64,6 +64,7 @@ static inline __attribute__((always_inline)) bool record_write(tni_replay *r, co
 static inline uint8_t creation_of(const tn_tensor *src, const tn_op *op) {
   if (src->creation != TNI_CREATION_DEFAULT) return src->creation;
   if (op->flags & TN_OP_MULTI_VIEW) return TNI_CREATION_MULTI_OUTPUT;
+  if (TNI_LIKELY(tni_tls.modes.grad_enabled && !tni_tls.modes.inference)) return TNI_CREATION_DEFAULT;
   if (tni_tls.modes.inference) return TNI_CREATION_INFERENCE;
   return tni_tls.modes.grad_enabled ? TNI_CREATION_DEFAULT : TNI_CREATION_NO_GRAD;
 }
