@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients as the application calls them: flags, grad fields, modes, and the argument checks of backward() and
- * grad() before the engine runs (B18: everything that can be refused is refused before any node runs).
+ * Gradients as the application calls them: flags, grad fields, modes, and the argument checks of backward()
+ * and grad() before the engine runs (B18: everything that can be refused is refused before any node runs).
  */
 #include <tenon/kit/shape.h>
 #include <tenon/ops.h>
@@ -19,7 +19,8 @@ bool tn_requires_grad(const tn_tensor *tensor) { return tensor && tni_requires_g
 bool tn_is_leaf(const tn_tensor *tensor) {
   if (!tensor) return false;
   tni_edge edge;
-  tn_tensor *t = (tn_tensor *)(uintptr_t)tensor; /* a view's history may be made here; the value is not touched */
+  tn_tensor *t =
+      (tn_tensor *)(uintptr_t)tensor; /* a view's history may be made here; the value is not touched */
   if (!(t->keys & TNI_KEY_AUTOGRAD)) return true;
   if (tni_grad_fn(t, &edge) != TN_OK) return false;
   tni_node_release(edge.fn);
@@ -33,7 +34,8 @@ tn_status tn_set_requires_grad(tn_tensor *tensor, bool requires_grad) {
     return tn_fail(TN_ERR_DTYPE, "set_requires_grad: only floating dtypes have gradients, this tensor is %s",
                    tn_dtype_name(tensor->view.dtype));
   if (requires_grad && !tensor->version && !tni_tls.modes.inference)
-    return tn_fail(TN_ERR_STATE, "set_requires_grad: an inference tensor cannot require grad outside inference mode");
+    return tn_fail(TN_ERR_STATE,
+                   "set_requires_grad: an inference tensor cannot require grad outside inference mode");
   if (!requires_grad && !tn_is_leaf(tensor))
     return tn_fail(TN_ERR_STATE, "set_requires_grad: only a leaf can stop requiring grad; use detach");
   if (!requires_grad && !tensor->autograd) return TN_OK;
@@ -47,7 +49,8 @@ tn_status tn_set_requires_grad(tn_tensor *tensor, bool requires_grad) {
 const char *tn_grad_fn_name(tn_tensor *tensor, uint32_t *out_nr) {
   tni_edge edge = {NULL, 0};
   if (out_nr) *out_nr = 0;
-  if (!tensor || !(tensor->keys & TNI_KEY_AUTOGRAD) || tni_grad_fn(tensor, &edge) != TN_OK || !edge.fn) return NULL;
+  if (!tensor || !(tensor->keys & TNI_KEY_AUTOGRAD) || tni_grad_fn(tensor, &edge) != TN_OK || !edge.fn)
+    return NULL;
   if (out_nr) *out_nr = edge.nr;
   tni_node_release(edge.fn); /* the tensor holds it */
   return edge.fn->name;
@@ -75,7 +78,8 @@ static tn_status check_grad(const tn_view *t, const tn_view *g) {
                    tn_device_name(tn_view_device(g), got, sizeof got));
   if (!tn_shape_equal(t->ndim, t->sizes, g->ndim, g->sizes))
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "set_grad: expected a gradient of shape %s, got %s",
-                   tn_shape_format(t->ndim, t->sizes, TN_SHAPE_TEXT), tn_shape_format(g->ndim, g->sizes, TN_SHAPE_TEXT));
+                   tn_shape_format(t->ndim, t->sizes, TN_SHAPE_TEXT),
+                   tn_shape_format(g->ndim, g->sizes, TN_SHAPE_TEXT));
   return TN_OK;
 }
 
@@ -83,7 +87,8 @@ tn_status tn_set_grad(tn_tensor *tensor, tn_tensor *grad) {
   tni_grad_cell *cell;
   TN_TRY(need(tensor, "set_grad", "tensor"));
   if (!grad && (!tensor->autograd || !tensor->autograd->cell)) return TN_OK;
-  if (grad == tensor) return tn_fail(TN_ERR_INVALID_ARGUMENT, "set_grad: a tensor cannot be its own gradient");
+  if (grad == tensor)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "set_grad: a tensor cannot be its own gradient");
   if (grad) TN_TRY(check_grad(&tensor->view, &grad->view));
   TN_TRY(tni_slot_cell(tensor, &cell));
   tni_spin_lock(&cell->lock);
@@ -99,7 +104,8 @@ tn_status tn_retain_grad(tn_tensor *tensor) {
   tni_grad_cell *cell;
   TN_TRY(need(tensor, "retain_grad", "tensor"));
   if (!tni_requires_grad(tensor))
-    return tn_fail(TN_ERR_STATE, "retain_grad: the tensor does not require grad, so there will be none to keep");
+    return tn_fail(TN_ERR_STATE,
+                   "retain_grad: the tensor does not require grad, so there will be none to keep");
   TN_TRY(tni_grad_fn(tensor, &edge));
   if (!edge.fn) return TN_OK; /* a leaf keeps its gradient anyway */
   tn_status status = tensor->autograd->retains_grad ? TN_OK : tni_slot_cell(tensor, &cell);
@@ -138,15 +144,17 @@ bool tn_inference_mode_set(bool enabled) {
 /* ------------------------------------------------------------------ backward and grad */
 
 /* The seed of one root, owned: given, or 1 for a root of one element (B1, B2). */
-static tn_status seed_of(tn_tensor *root, const tni_edge *edge, tn_tensor *given, size_t i, tn_tensor **out_seed) {
+static tn_status seed_of(tn_tensor *root, const tni_edge *edge, tn_tensor *given, size_t i,
+                         tn_tensor **out_seed) {
   const tni_shape *shape = &edge->fn->shapes[edge->nr];
   const tn_view *v = &root->view;
   *out_seed = NULL;
   if (!given) {
     if (v->numel != 1)
-      return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                     "backward: root %zu has shape %s; only a root of one element has an implicit gradient, give one", i,
-                     tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT));
+      return tn_fail(
+          TN_ERR_INVALID_ARGUMENT,
+          "backward: root %zu has shape %s; only a root of one element has an implicit gradient, give one", i,
+          tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT));
     return tni_grad_ones(shape, out_seed);
   }
   if (!tn_shape_equal(v->ndim, v->sizes, given->view.ndim, given->view.sizes))
@@ -220,8 +228,8 @@ static tn_status request_roots(request *r, tn_tensor *const *roots, tn_tensor *c
   return TN_OK;
 }
 
-/* For grad() gradients are handed out; for backward(inputs=) they are accumulated: by the leaf's node, or in the
- * cell of an inner tensor. */
+/* For grad() gradients are handed out; for backward(inputs=) they are accumulated: by the leaf's node,
+ * or in the cell of an inner tensor. */
 static tn_status request_inputs(request *r, tn_tensor *const *inputs, bool accumulate) {
   for (size_t i = 0; i < r->run.n_captures; ++i) {
     if (!inputs[i]) return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: input %zu is NULL", i);
@@ -238,11 +246,15 @@ static tn_status request_inputs(request *r, tn_tensor *const *inputs, bool accum
   return TN_OK;
 }
 
-static tn_status check_lists(tn_tensor *const *roots, size_t n_roots, tn_tensor *const *inputs, size_t n_inputs) {
-  if (!n_roots || !roots) return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: expected at least one root, got none");
-  if (n_inputs && !inputs) return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: inputs is NULL, but n_inputs is not 0");
+static tn_status check_lists(tn_tensor *const *roots, size_t n_roots, tn_tensor *const *inputs,
+                             size_t n_inputs) {
+  if (!n_roots || !roots)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: expected at least one root, got none");
+  if (n_inputs && !inputs)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: inputs is NULL, but n_inputs is not 0");
   if (inputs && !n_inputs)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "backward: the list of inputs is empty; NULL stands for all leaves");
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "backward: the list of inputs is empty; NULL stands for all leaves");
   return TN_OK;
 }
 
@@ -256,13 +268,13 @@ static void request_options(request *r, const tn_backward_options *options, bool
 static void warn_cycle(void) {
   static atomic_flag warned = ATOMIC_FLAG_INIT;
   if (!atomic_flag_test_and_set_explicit(&warned, memory_order_relaxed))
-    tn_log(TN_LOG_WARN,
-           "backward with create_graph: the grad field of a leaf and its graph hold each other until the field is "
-           "cleared; tn_grad_of has no such circle");
+    tn_log(TN_LOG_WARN, "backward with create_graph: the grad field of a leaf and its graph hold each other "
+                        "until the field is "
+                        "cleared; tn_grad_of has no such circle");
 }
 
-tn_status tn_backward_from(tn_tensor *const *roots, tn_tensor *const *grads, size_t n_roots, tn_tensor *const *inputs,
-                           size_t n_inputs, const tn_backward_options *options) {
+tn_status tn_backward_from(tn_tensor *const *roots, tn_tensor *const *grads, size_t n_roots,
+                           tn_tensor *const *inputs, size_t n_inputs, const tn_backward_options *options) {
   request r;
   TN_TRY(check_lists(roots, n_roots, inputs, n_inputs));
   TN_TRY(request_room(&r, n_roots, n_inputs));
@@ -290,19 +302,22 @@ static tn_status fill_missing(request *r, tn_tensor *const *inputs, const tn_bac
       const tni_shape shape = {v->sizes, tn_view_device(v), v->dtype, v->ndim};
       TN_TRY(tni_grad_zeros(&shape, &c->grad));
     } else if (!options || !options->allow_unused) {
-      return tn_fail(TN_ERR_STATE,
-                     "grad: no gradient reaches input %zu from the roots; allow_unused gives NULL for such inputs", i);
+      return tn_fail(
+          TN_ERR_STATE,
+          "grad: no gradient reaches input %zu from the roots; allow_unused gives NULL for such inputs", i);
     }
   }
   return TN_OK;
 }
 
-tn_status tn_grad_of(tn_tensor *const *roots, tn_tensor *const *grads, size_t n_roots, tn_tensor *const *inputs,
-                     size_t n_inputs, const tn_backward_options *options, tn_tensor **out_grads) {
+tn_status tn_grad_of(tn_tensor *const *roots, tn_tensor *const *grads, size_t n_roots,
+                     tn_tensor *const *inputs, size_t n_inputs, const tn_backward_options *options,
+                     tn_tensor **out_grads) {
   request r;
   TN_TRY(need(out_grads, "grad", "out_grads"));
   for (size_t i = 0; i < n_inputs; ++i) out_grads[i] = NULL;
-  if (!n_inputs || !inputs) return tn_fail(TN_ERR_INVALID_ARGUMENT, "grad: expected at least one input, got none");
+  if (!n_inputs || !inputs)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "grad: expected at least one input, got none");
   TN_TRY(check_lists(roots, n_roots, inputs, n_inputs));
   TN_TRY(request_room(&r, n_roots, n_inputs));
   request_options(&r, options, true);

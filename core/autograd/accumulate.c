@@ -3,12 +3,11 @@
  * The end of the graph: one accumulation node per leaf (A5), which writes the gradient's cell.
  *
  * Note [Steal or clone]
- * The first gradient becomes the leaf's without a copy if nobody else can see it (C5): one handle, which is the
- * engine's, its own memory, strides as the parameter's. Everything else is copied, with the parameter's strides
- * if those are dense (C6). Later gradients are added into the same tensor (C3), except when the backward is
- * itself recorded: then the sum is a new tensor (C4).
- * The node may outlive its leaf. It then still writes the cell, which nobody reads; hooks on the gradient run, hooks
- * that want the leaf do not.
+ * The first gradient becomes the leaf's without a copy if nobody else can see it (C5): one handle, which is
+ * the engine's, its own memory, strides as the parameter's. Everything else is copied, with the parameter's
+ * strides if those are dense (C6). Later gradients are added into the same tensor (C3), except when the
+ * backward is itself recorded: then the sum is a new tensor (C4). The node may outlive its leaf. It then
+ * still writes the cell, which nobody reads; hooks on the gradient run, hooks that want the leaf do not.
  */
 #include <tenon/ops.h>
 
@@ -16,10 +15,10 @@
 
 typedef struct accumulator {
   tni_node node;
-  tni_grad_cell *cell;          /* shared with the leaf's slot */
-  tn_tensor *leaf;              /* weak: NULL once the leaf died; guarded by leaf_lock */
+  tni_grad_cell *cell; /* shared with the leaf's slot */
+  tn_tensor *leaf;     /* weak: NULL once the leaf died; guarded by leaf_lock */
   tni_spin leaf_lock;
-  bool dense;                   /* the leaf's strides are kept */
+  bool dense;                    /* the leaf's strides are kept */
   _Atomic(tni_thread *) hooking; /* the thread that runs hooks under leaf_lock */
   const tn_dim *strides;
 } accumulator;
@@ -96,8 +95,8 @@ static tn_status accumulator_new(tn_tensor *leaf, tni_node **out_node) {
   TN_TRY(tni_slot_cell(leaf, &cell));
   unsigned ndim = leaf->view.ndim;
   tn_dim *dims;
-  TN_TRY(tni_node_new(&accumulator_class, "AccumulateGrad", sizeof(accumulator), 0, 1, 2 * ndim, 0, &dims, NULL,
-                      out_node));
+  TN_TRY(tni_node_new(&accumulator_class, "AccumulateGrad", sizeof(accumulator), 0, 1, 2 * ndim, 0, &dims,
+                      NULL, out_node));
   accumulator *a = (accumulator *)(void *)*out_node;
   tni_shape_set(&a->node.shapes[0], &leaf->view, &dims);
   a->node.sequence_nr = UINT64_MAX; /* as early as possible (C2) */

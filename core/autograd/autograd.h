@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients, for neighbours in the core: the slot in a tensor, and what dispatch asks of it. Nodes, edges and
- * the engine are in autograd_int.h.
+ * Gradients, for neighbours in the core: the slot in a tensor, and what dispatch asks of it. Nodes, edges
+ * and the engine are in autograd_int.h.
  */
 #ifndef TENON_CORE_AUTOGRAD_H
 #define TENON_CORE_AUTOGRAD_H
@@ -19,8 +19,8 @@ tn_status tni_autograd_detach(tn_tensor *tensor);
 /* The worker threads of accelerators end; a later backward starts them again. */
 void tni_autograd_stop(void);
 
-/* For gradient functions: zeros of the shape of result i of the forward call, where grad_outs[i] is NULL but the
- * formula uses it. ctx is the one that the function got. *out is owned. */
+/* For gradient functions: zeros of the shape of result i of the forward call, where grad_outs[i] is NULL
+ * but the formula uses it. ctx is the one that the function got. *out is owned. */
 tn_status tni_materialize_grad(const tn_backward *ctx, uint32_t i, tn_tensor **out);
 
 #endif

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of core/autograd share: the slot in a tensor, nodes and edges, saved values, hooks, and the
- * floor between recording (record.c) and running (engine.c).
+ * What the files of core/autograd share: the slot in a tensor, nodes and edges, saved values, hooks, and
+ * the floor between recording (record.c) and running (engine.c).
  *
  * Note [Who holds whom]
- * tensor -> slot -> grad_fn (strong); node -> next nodes by its edges (strong), node -> saved tensors.
- * A node saves a leaf or a plain tensor by its handle, and everything that has a history (inner tensors, views,
- * its own results) by an alias that shares memory and version but no history; the history is the node's own
- * edge, and is put back on unpacking when the backward is itself recorded. So a node never holds a tensor that
- * leads back to it, and dropping the last handle frees a graph at once (A6, A9). One case needs a hand: a plain
- * tensor that a node saved by its handle gets its first history from a call that leads to that node
- * (c.add_(x * c)). Its handle in those nodes is then exchanged for an alias (tni_circles_break); the version count
- * moves on with the write, so those nodes could not have used it anyway.
- * A leaf's slot holds its accumulation node (strong); the node knows its leaf weakly and shares the gradient's
- * cell with the slot. Reaching the node from a leaf is therefore one load, which recording needs.
+ * tensor -> slot -> grad_fn (strong); node -> next nodes by its edges (strong), node -> saved tensors. A
+ * node saves a leaf or a plain tensor by its handle, and everything that has a history (inner tensors,
+ * views, its own results) by an alias that shares memory and version but no history; the history is the
+ * node's own edge, and is put back on unpacking when the backward is itself recorded. So a node never holds
+ * a tensor that leads back to it, and dropping the last handle frees a graph at once (A6, A9). One case
+ * needs a hand: a plain tensor that a node saved by its handle gets its first history from a call that
+ * leads to that node (c.add_(x * c)). Its handle in those nodes is then exchanged for an alias
+ * (tni_circles_break); the version count moves on with the write, so those nodes could not have used it
+ * anyway. A leaf's slot holds its accumulation node (strong); the node knows its leaf weakly and shares the
+ * gradient's cell with the slot. Reaching the node from a leaf is therefore one load, which recording
+ * needs.
  *
  * Note [Sole owner]
- * A node's count is only ever raised by who holds one already, so a count of 1 seen by an acquire load is the
- * caller's own and needs no read-modify-write.
+ * A node's count is only ever raised by who holds one already, so a count of 1 seen by an acquire load is
+ * the caller's own and needs no read-modify-write.
  */
 #ifndef TENON_CORE_AUTOGRAD_INT_H
 #define TENON_CORE_AUTOGRAD_INT_H
@@ -30,7 +31,7 @@ typedef struct tni_node tni_node;
 
 /* ------------------------------------------------------------------ small locks */
 
-/* Held for a few loads, or for one accumulation; never while user code runs. */
+/* Held for a few loads or for one accumulation. Only a leaf's hooks run under one: post_hooks in accumulate.c. */
 typedef _Atomic uint8_t tni_spin;
 static inline void tni_spin_lock(tni_spin *lock) {
   while (TNI_UNLIKELY(atomic_exchange_explicit(lock, 1, memory_order_acquire)))
@@ -61,8 +62,9 @@ typedef struct tni_apply {
 } tni_apply;
 
 typedef struct tni_node_class {
-  /* grads: one per result, NULL where none arrived, at least one given; the node may take one over by setting
-   * its place to NULL. out: one place per edge, NULL on entry, owned by the caller afterwards, also on failure. */
+  /* grads: one per result, NULL where none arrived, at least one given; the node may take one over by
+   * setting its place to NULL. out: one place per edge, NULL on entry, owned by the caller afterwards,
+   * also on failure. */
   tn_status (*apply)(tni_node *node, const tni_apply *how, tn_tensor **grads, tn_tensor **out);
   /* Gives up what only this class knows; edges and hooks are given up by node.c. May be NULL. */
   void (*deinit)(tni_node *node);
@@ -75,10 +77,10 @@ struct tni_node {
   _Atomic uint32_t refs;
   uint32_t n_outs;
   uint32_t n_edges;
-  tn_device device;      /* of result 0: which thread runs it */
-  uint64_t sequence_nr;  /* ready nodes run highest first */
+  tn_device device;     /* of result 0: which thread runs it */
+  uint64_t sequence_nr; /* ready nodes run highest first */
   tni_edge *edges;
-  tni_shape *shapes;     /* n_outs entries */
+  tni_shape *shapes;                 /* n_outs entries */
   _Atomic(struct tni_hooks *) hooks; /* NULL: none */
   tni_node *next_dying;
   /* Low half: applies that read the saved tensors now; high half: applies that asked to free them. */
@@ -86,14 +88,12 @@ struct tni_node {
   uint8_t block_class; /* TNI_BLOCK_CLASSES: from tni_alloc */
 };
 
-/* A node with room for n_dims sizes and payload_bytes; edges are empty, shapes are the caller's to fill. *out_dims points to
- * the sizes, *out_payload to the payload (8-byte aligned); both may be NULL. */
+/* A node with room for n_dims sizes and payload_bytes; edges are empty, shapes are the caller's to fill.
+ * *out_dims points to the sizes, *out_payload to the payload (8-byte aligned); both may be NULL. */
 tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
-                       uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims, void **out_payload,
-                       tni_node **out_node);
-static inline void tni_node_retain(tni_node *node) {
-  tni_count_add(&node->refs);
-}
+                       uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims,
+                       void **out_payload, tni_node **out_node);
+static inline void tni_node_retain(tni_node *node) { tni_count_add(&node->refs); }
 void tni_node_release(tni_node *node); /* NULL is allowed; no recursion over the graph */
 /* Field by field: a struct put together from bytes and read back as a word stalls the next load. */
 static inline void tni_device_set(tn_device *device, const tn_view *v) {
@@ -112,7 +112,8 @@ static inline void tni_shape_set(tni_shape *shape, const tn_view *v, tn_dim **di
   for (unsigned i = 0; i < ndim; ++i) sizes[i] = v->sizes[i];
   *dims = sizes + ndim;
 }
-/* A node that raises "derivative of X is not implemented" (words), or that sends nothing on (words NULL). */
+/* A node that raises "derivative of X is not implemented" (words), or that sends nothing on (words
+ * NULL). */
 tn_status tni_end_node_new(const tn_op *op, tn_tensor *const *outs, uint32_t n_outs, bool raises,
                            const tn_value *args, tni_node **out_node);
 
@@ -121,8 +122,8 @@ tn_status tni_end_node_new(const tn_op *op, tn_tensor *const *outs, uint32_t n_o
 /* A gradient, shared by the tensor that shows it and the node that writes it. */
 typedef struct tni_grad_cell {
   _Atomic uint32_t refs;
-  tni_spin lock;    /* guards grad against concurrent accumulation */
-  tn_tensor *grad;  /* owned */
+  tni_spin lock;   /* guards grad against concurrent accumulation */
+  tn_tensor *grad; /* owned */
 } tni_grad_cell;
 
 struct tni_autograd {
@@ -139,14 +140,16 @@ struct tni_autograd {
 tn_status tni_slot_ensure(tn_tensor *t, tni_autograd **out_slot);
 tn_status tni_slot_cell(tn_tensor *t, tni_grad_cell **out_cell); /* borrowed */
 void tni_cell_release(tni_grad_cell *cell);                      /* NULL is allowed */
-/* Makes node the history of t (consumes one count of node; drops the old history) and sets the key. The slot
- * must exist, and a retained gradient's cell must be on node already (D11). */
+/* Makes node the history of t (consumes one count of node; drops the old history) and sets the key. The
+ * slot must exist, and a retained gradient's cell must be on node already (D11). */
 void tni_history_set(tn_tensor *t, tni_node *node, uint32_t nr);
 /* The same for a tensor that a call has just made (no view, or a view without history so far). */
 tn_status tni_history_new(tn_tensor *t, tni_node *node, uint32_t nr);
-/* History of an inner tensor; fn NULL if it has none. Views whose memory was written get theirs anew. Retained. */
+/* History of an inner tensor; fn NULL if it has none. Views whose memory was written get theirs anew.
+ * Retained. */
 tn_status tni_grad_fn(tn_tensor *t, tni_edge *out_edge);
-/* Where the gradient of t goes: tni_grad_fn, or the accumulation node of a leaf that requires grad. Retained. */
+/* Where the gradient of t goes: tni_grad_fn, or the accumulation node of a leaf that requires grad.
+ * Retained. */
 tn_status tni_gradient_edge(tn_tensor *t, tni_edge *out_edge);
 /* The same for a tensor that is known to require grad; most are no views and have their node. */
 static inline tn_status tni_edge_of_requiring(tn_tensor *t, tni_edge *out_edge) {
@@ -181,10 +184,10 @@ enum {
   TNI_SAVED_EMPTY = 0,
   TNI_SAVED_TENSOR, /* argument `index`, a tensor */
   TNI_SAVED_OUT,    /* result `index` */
-  TNI_SAVED_LIST,   /* argument, a list of tensors: value.u.p is handles[count], behind them versions[count] */
-  TNI_SAVED_VALUE,  /* argument, no tensor: private copy */
-  TNI_SAVED_SHAPE,  /* argument, a tensor of which only the description is kept: value.u.p is tni_shape */
-  TNI_SAVED_SHAPES  /* the same of a list: value.count entries */
+  TNI_SAVED_LIST,  /* argument, a list of tensors: value.u.p is handles[count], behind them versions[count] */
+  TNI_SAVED_VALUE, /* argument, no tensor: private copy */
+  TNI_SAVED_SHAPE, /* argument, a tensor of which only the description is kept: value.u.p is tni_shape */
+  TNI_SAVED_SHAPES /* the same of a list: value.count entries */
 };
 
 typedef struct tni_saved {
@@ -205,11 +208,12 @@ tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out
 size_t tni_value_payload(const tn_value *v);
 tn_value tni_value_copy(const tn_value *v, char **pool);
 
-/* Node of a call whose arguments and results are at hand. written: position of the argument that the call is
- * about to overwrite, 255 if none; it is then saved as a clone. */
-tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
-                          uint32_t n_outs, uint32_t written, tni_node **out_node);
-/* Keeps the results that the formula uses; in-place calls do it before the write and then say that it happened. */
+/* Node of a call whose arguments and results are at hand. written: position of the argument that the
+ * call is about to overwrite, 255 if none; it is then saved as a clone. */
+tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args,
+                          tn_tensor *const *outs, uint32_t n_outs, uint32_t written, tni_node **out_node);
+/* Keeps the results that the formula uses; in-place calls do it before the write and then say that it
+ * happened. */
 tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs);
 void tni_op_node_outs_written(tni_node *node);
 /* Before `t` gets `node` as its first history: no node that `node` leads to may keep t by its handle. */
@@ -230,7 +234,8 @@ void tni_view_fn_free(tni_view_fn *fn);
 tn_status tni_view_fn_call(const tni_view_fn *fn, tn_tensor *base, tn_tensor **out_view);
 /* Makes a view's history anew if its memory was written since. */
 tn_status tni_view_refresh(tn_tensor *view);
-/* The node that takes over base's history after `fn` wrote into a view of it. Consumes fn, also on failure. */
+/* The node that takes over base's history after `fn` wrote into a view of it. Consumes fn, also on
+ * failure. */
 tn_status tni_copy_slices_new(tn_tensor *view, tni_node *fn, uint32_t self_edge, tni_node **out_node);
 
 /* ------------------------------------------------------------------ hooks */
@@ -247,10 +252,11 @@ void tni_hooks_drop_retain(tni_node *node, const tni_grad_cell *cell);
 
 /* ------------------------------------------------------------------ gradient arithmetic (engine_math.c) */
 
-/* Brings *grad to shape: sums broadcast dims, casts; a device or shape that does not fit is an error that names
- * the node and the edge. */
+/* Brings *grad to shape: sums broadcast dims, casts; a device or shape that does not fit is an error
+ * that names the node and the edge. */
 tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k);
-static inline tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k) {
+static inline tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name,
+                                     uint32_t k) {
   const tn_view *v = &(*grad)->view;
   bool same = v->dtype == shape->dtype && v->ndim == shape->ndim && v->backend == shape->device.backend &&
               v->device_index == shape->device.index;
@@ -270,12 +276,12 @@ tn_status tni_grad_ones(const tni_shape *shape, tn_tensor **out_ones);
 
 /* One asked-for gradient (grad(), or an inner tensor of backward(inputs=)). */
 typedef struct tni_capture {
-  tni_edge edge;    /* retained */
-  tn_tensor *grad;  /* owned: what arrived */
-  bool keep;        /* wanted by the caller (else only the path to it) */
-  bool execute;     /* leaves of backward(inputs=): the node runs and accumulates */
-  bool reached;     /* the roots lead to it: no gradient then means zero */
-  uint32_t next;    /* next capture of the same node + 1 */
+  tni_edge edge;   /* retained */
+  tn_tensor *grad; /* owned: what arrived */
+  bool keep;       /* wanted by the caller (else only the path to it) */
+  bool execute;    /* leaves of backward(inputs=): the node runs and accumulates */
+  bool reached;    /* the roots lead to it: no gradient then means zero */
+  uint32_t next;   /* next capture of the same node + 1 */
 } tni_capture;
 
 typedef struct tni_run {
@@ -284,7 +290,7 @@ typedef struct tni_run {
   size_t n_roots;
   tni_capture *captures;
   size_t n_captures;
-  bool filter;           /* only paths to captures run */
+  bool filter; /* only paths to captures run */
   bool keep_graph;
   bool create_graph;
 } tni_run;

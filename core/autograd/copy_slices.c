@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The node that a base gets when one of its views was written in place (E9): the gradient of the base is rerouted
- * through the writing operator in that region only, and passes unchanged elsewhere.
+ * The node that a base gets when one of its views was written in place (E9): the gradient of the base is
+ * rerouted through the writing operator in that region only, and passes unchanged elsewhere.
  *
- * Its edges are those of the writing operator's node, with the edge of the written argument replaced by the base's
- * former history. The view is found by replaying its records on a copy of the gradient.
+ * Its edges are those of the writing operator's node, with the edge of the written argument replaced by the
+ * base's former history. The view is found by replaying its records on a copy of the gradient.
  */
 #include <tenon/ops.h>
 
@@ -12,15 +12,16 @@
 
 typedef struct copy_slices {
   tni_node node;
-  tni_node *fn;           /* what wrote */
-  tni_view_fn *view;      /* from base to the written view */
-  uint32_t self_edge;     /* edge to the base's former history; n_edges of fn if fn has none for it */
+  tni_node *fn;       /* what wrote */
+  tni_view_fn *view;  /* from base to the written view */
+  uint32_t self_edge; /* edge to the base's former history; n_edges of fn if fn has none for it */
   bool dense;
-  const tn_dim *strides;  /* the base's */
+  const tn_dim *strides; /* the base's */
 } copy_slices;
 
 /* A copy of grad laid out as the base, and the written region of it. */
-static tn_status region_of(const copy_slices *c, tn_tensor *grad, tn_tensor **out_result, tn_tensor **out_slice) {
+static tn_status region_of(const copy_slices *c, tn_tensor *grad, tn_tensor **out_result,
+                           tn_tensor **out_slice) {
   TN_TRY(tni_grad_clone(grad, c->dense ? c->strides : NULL, out_result));
   tn_status status = tni_view_fn_call(c->view, *out_result, out_slice);
   if (status == TN_OK) return TN_OK;

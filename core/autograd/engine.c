@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a graph backward: count the edges that lead to each node, then run nodes whose edges have all delivered,
- * the latest made first (C1, C2). No recursion over the graph (A7).
+ * Running a graph backward: count the edges that lead to each node, then run nodes whose edges have all
+ * delivered, the latest made first (C1, C2). No recursion over the graph (A7).
  *
- * With given inputs only nodes on a path to one of them run (B12). A node that got no gradient at all does not
- * run, but still counts as delivered for those behind it (C7). Everything that a run holds is in one
+ * With given inputs only nodes on a path to one of them run (B12). A node that got no gradient at all does
+ * not run, but still counts as delivered for those behind it (C7). Everything that a run holds is in one
  * tni_graph_task on the caller's stack, so that a failure leaves nothing behind (B17).
  */
 #include "core/autograd/engine_int.h"
@@ -21,7 +21,8 @@ static tn_status count_dependencies(tni_graph_task *task) {
   for (uint32_t at = 0; at < task->n_entries; ++at) {
     tni_node *node = task->entries[at].node;
     task->entries[at].run = !run->filter;
-    if (TNI_UNLIKELY(node->device.backend != TN_BACKEND_CPU && tni_is_accelerator(node->device))) task->shared = true;
+    if (TNI_UNLIKELY(node->device.backend != TN_BACKEND_CPU && tni_is_accelerator(node->device)))
+      task->shared = true;
     for (uint32_t k = 0; k < node->n_edges; ++k) {
       if (!node->edges[k].fn) continue;
       TN_TRY(tni_task_add(task, node->edges[k].fn, &index));
@@ -102,9 +103,10 @@ typedef struct edge_state {
   tn_tensor **out;
 } edge_state;
 
-/* Brings the gradient of edge k to its node's buffer. *out_ready: that node may run now. Without a gradient only the
- * count goes down. */
-static tn_status deliver(tni_graph_task *task, const tni_node *node, uint32_t k, edge_state *s, bool *out_ready) {
+/* Brings the gradient of edge k to its node's buffer. *out_ready: that node may run now. Without a
+ * gradient only the count goes down. */
+static tn_status deliver(tni_graph_task *task, const tni_node *node, uint32_t k, edge_state *s,
+                         bool *out_ready) {
   const tni_edge *edge = &node->edges[k];
   tn_tensor *grad = s->out[k];
   *out_ready = false;
@@ -180,7 +182,8 @@ tn_status tni_task_evaluate(tni_graph_task *task, uint32_t index) {
   tni_node *node = e->node;
   tn_tensor **grads = node->n_outs == 1 ? &e->one : e->many;
   if (grads) {
-    if (TNI_UNLIKELY(atomic_load_explicit(&node->hooks, memory_order_acquire) != NULL)) TN_TRY(run_hooks(node, grads));
+    if (TNI_UNLIKELY(atomic_load_explicit(&node->hooks, memory_order_acquire) != NULL))
+      TN_TRY(run_hooks(node, grads));
     if (TNI_UNLIKELY(e->capture)) capture(task, e, grads);
   }
   if (!e->run) return TN_OK;
@@ -254,7 +257,8 @@ static void run_fresh(void *ctx) {
   if (f->status != TN_OK) f->words = tni_strdup(tn_error_message());
 }
 
-/* A backward inside a backward, too deep for this stack: another thread's stack, while this one waits (H2). */
+/* A backward inside a backward, too deep for this stack: another thread's stack, while this one waits
+ * (H2). */
 static tn_status run_on_fresh_stack(tni_run *run) {
   fresh_stack f = {.run = run, .status = TN_OK};
   tni_worker *worker;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One backward run: its nodes with their dependency counts and buffers, its ready queue, and the hand-over to
- * device workers. For engine.c, graph_task.c and workers.c only.
+ * One backward run: its nodes with their dependency counts and buffers, its ready queue, and the hand-over
+ * to device workers. For engine.c, graph_task.c and workers.c only.
  *
  * Note [Two ways to run]
  * A run whose nodes all live on host memory belongs to the calling thread alone: no lock is taken. If the
- * dependency pass meets a node of an accelerator, the run is `shared`: nodes of accelerators go to that device's
- * worker, the others stay with the calling thread, buffers are guarded by the run's lock, and everything that a
- * thread may wait for (ready queues, pending counts, the run's status) by the engine's one mutex. A worker that
- * waits for a nested run serves its own device's queue meanwhile, so that no circle of waiting arises.
+ * dependency pass meets a node of an accelerator, the run is `shared`: nodes of accelerators go to that
+ * device's worker, the others stay with the calling thread, buffers are guarded by the run's lock, and
+ * everything that a thread may wait for (ready queues, pending counts, the run's status) by the engine's
+ * one mutex. A worker that waits for a nested run serves its own device's queue meanwhile, so that no
+ * circle of waiting arises.
  */
 #ifndef TENON_CORE_AUTOGRAD_ENGINE_INT_H
 #define TENON_CORE_AUTOGRAD_ENGINE_INT_H
@@ -18,11 +19,11 @@
 /* A node of this run. */
 typedef struct tni_task_entry {
   tni_node *node;
-  tn_tensor *one;       /* gradient that arrived, for nodes of one result */
-  tn_tensor **many;     /* the same for several, made when the first arrives */
-  uint32_t deps;        /* edges that have not delivered yet */
-  uint32_t capture;     /* first capture + 1 */
-  bool run;             /* its function runs; else it only captures */
+  tn_tensor *one;   /* gradient that arrived, for nodes of one result */
+  tn_tensor **many; /* the same for several, made when the first arrives */
+  uint32_t deps;    /* edges that have not delivered yet */
+  uint32_t capture; /* first capture + 1 */
+  bool run;         /* its function runs; else it only captures */
 } tni_task_entry;
 
 typedef struct tni_ready {
@@ -36,16 +37,16 @@ typedef struct tni_graph_task {
   tni_run *run;
   tni_task_entry *entries;
   uint32_t n_entries, entry_capacity;
-  uint32_t *slots;         /* open addressing: index + 1 by node, 0 = free */
-  uint32_t slot_shift;     /* 64 - log2(number of slots) */
-  tni_ready *ready;        /* binary heap, highest sequence number first */
+  uint32_t *slots;     /* open addressing: index + 1 by node, 0 = free */
+  uint32_t slot_shift; /* 64 - log2(number of slots) */
+  tni_ready *ready;    /* binary heap, highest sequence number first */
   uint32_t n_ready, ready_capacity;
-  bool shared;             /* see Note [Two ways to run] */
-  tni_mutex lock;          /* shared: deps and buffers */
-  uint32_t pending;        /* shared: entries that workers still owe */
-  tn_status status;        /* shared: the first failure of any thread */
-  char *words;             /* shared: its words, owned, may be NULL */
-  tni_thread_modes modes;  /* of the run */
+  bool shared;                           /* see Note [Two ways to run] */
+  tni_mutex lock;                        /* shared: deps and buffers */
+  uint32_t pending;                      /* shared: entries that workers still owe */
+  tn_status status;                      /* shared: the first failure of any thread */
+  char *words;                           /* shared: its words, owned, may be NULL */
+  tni_thread_modes modes;                /* of the run */
   const struct tni_device_worker *owner; /* the caller is this device's worker, or NULL */
   int32_t depth;
   tni_task_entry few_entries[TNI_TASK_FEW];

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine's own arithmetic: bringing a gradient to the shape, dtype and device of the value it belongs to, and
- * adding gradients up. All of it goes through the dispatcher, so that a recorded backward records it too.
+ * The engine's own arithmetic: bringing a gradient to the shape, dtype and device of the value it belongs
+ * to, and adding gradients up. All of it goes through the dispatcher, so that a recorded backward records
+ * it too.
  *
  * Note [Writing in place]
- * A sum is made in place only if nobody can see it: gradients are not being recorded, no layer or transform is
- * pushed that could have wrapped or noted the tensor, and the tensor is a block of its own with one handle (the
- * engine's). Seeds, captured and retained gradients have a second handle and are therefore never written (C5).
+ * A sum is made in place only if nobody can see it: gradients are not being recorded, no layer or transform
+ * is pushed that could have wrapped or noted the tensor, and the tensor is a block of its own with one
+ * handle (the engine's). Seeds, captured and retained gradients have a second handle and are therefore
+ * never written (C5).
  */
 #include <tenon/kit/shape.h>
 #include <tenon/ops.h>
@@ -53,14 +55,17 @@ static tn_status sum_to(const tni_shape *shape, tn_tensor **grad) {
   return replace(grad, tn_reshape(*grad, shape->sizes, shape->ndim, &result), &result);
 }
 
-static TN_COLD tn_status shape_failure(const tni_shape *shape, const tn_view *v, const char *node_name, uint32_t k) {
-  return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                 "%s gave a gradient of shape %s for its input %u; expected %s or a shape that can be summed to it",
-                 node_name, tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT), k,
-                 tn_shape_format(shape->ndim, shape->sizes, TN_SHAPE_TEXT));
+static TN_COLD tn_status shape_failure(const tni_shape *shape, const tn_view *v, const char *node_name,
+                                       uint32_t k) {
+  return tn_fail(
+      TN_ERR_INVALID_ARGUMENT,
+      "%s gave a gradient of shape %s for its input %u; expected %s or a shape that can be summed to it",
+      node_name, tn_shape_format(v->ndim, v->sizes, TN_SHAPE_TEXT), k,
+      tn_shape_format(shape->ndim, shape->sizes, TN_SHAPE_TEXT));
 }
 
-static TN_COLD tn_status device_failure(const tni_shape *shape, const tn_view *v, const char *node_name, uint32_t k) {
+static TN_COLD tn_status device_failure(const tni_shape *shape, const tn_view *v, const char *node_name,
+                                        uint32_t k) {
   char got[64], expected[64];
   return tn_fail(TN_ERR_DEVICE, "%s gave a gradient on %s for its input %u; expected it on %s", node_name,
                  tn_device_name(tn_view_device(v), got, sizeof got), k,
@@ -78,13 +83,15 @@ tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char
   }
   v = &(*grad)->view;
   if (!device)
-    return replace(grad, tn_to_device(*grad, shape->device, shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result),
-                   &result);
+    return replace(
+        grad, tn_to_device(*grad, shape->device, shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result),
+        &result);
   if (v->dtype == shape->dtype) return TN_OK;
   if (!tni_dtype_differentiable(v->dtype))
     return tn_fail(TN_ERR_DTYPE, "%s gave a gradient of dtype %s for its input %u; expected %s", node_name,
                    tn_dtype_name(v->dtype), k, tn_dtype_name(shape->dtype));
-  return replace(grad, tn_to_dtype(*grad, shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result), &result);
+  return replace(grad, tn_to_dtype(*grad, shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result),
+                 &result);
 }
 
 /* ------------------------------------------------------------------ adding, copying, making */

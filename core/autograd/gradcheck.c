@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Are a function's gradients right? The Jacobian by backward, one seed per output element, against central
- * differences (L1). The second-order check is the first-order check of the function that maps inputs and seeds to
- * first gradients (L2).
+ * differences (L1). The second-order check is the first-order check of the function that maps inputs and
+ * seeds to first gradients (L2).
  *
- * Inputs are perturbed through their host address, past every version counter, and put back. Float64 only: in
- * float32 the differences are noise.
+ * Inputs are perturbed through their host address, past every version counter, and put back. Float64 only:
+ * in float32 the differences are noise.
  */
 #include <math.h>
 #include <tenon/kit/shape.h>
@@ -38,7 +38,8 @@ static tn_status evaluate(check *c) {
   outs_release(c);
   TN_TRY(c->fn(c->ctx, c->in, c->n_in, c->out, c->n_out));
   for (size_t o = 0; o < c->n_out; ++o)
-    if (!c->out[o]) return tn_fail(TN_ERR_INVALID_ARGUMENT, "gradcheck: the function left output %zu empty", o);
+    if (!c->out[o])
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "gradcheck: the function left output %zu empty", o);
   return TN_OK;
 }
 
@@ -49,9 +50,9 @@ static tn_status check_input(const tn_tensor *t, size_t i) {
   if (!is_checked(t)) return TN_OK;
   const tn_view *v = &t->view;
   if (v->dtype != TN_FLOAT64)
-    return tn_fail(TN_ERR_DTYPE, "gradcheck: input %zu is %s; differences need float64", i, tn_dtype_name(v->dtype));
-  if (!v->data && v->numel)
-    return tn_fail(TN_ERR_DEVICE, "gradcheck: input %zu has no host memory", i);
+    return tn_fail(TN_ERR_DTYPE, "gradcheck: input %zu is %s; differences need float64", i,
+                   tn_dtype_name(v->dtype));
+  if (!v->data && v->numel) return tn_fail(TN_ERR_DEVICE, "gradcheck: input %zu has no host memory", i);
   for (unsigned d = 0; d < v->ndim; ++d)
     if (v->strides[d] == 0 && v->sizes[d] > 1)
       return tn_fail(TN_ERR_INVALID_ARGUMENT, "gradcheck: input %zu has elements that share memory", i);
@@ -64,7 +65,8 @@ static tn_status columns_count(check *c) {
     const tn_view *v = &c->out[o]->view;
     bool counts = tni_dtype_differentiable(v->dtype);
     if (counts && v->dtype != TN_FLOAT64)
-      return tn_fail(TN_ERR_DTYPE, "gradcheck: output %zu is %s; expected float64", o, tn_dtype_name(v->dtype));
+      return tn_fail(TN_ERR_DTYPE, "gradcheck: output %zu is %s; expected float64", o,
+                     tn_dtype_name(v->dtype));
     c->out_offset[o + 1] = c->out_offset[o] + (counts ? (size_t)v->numel : 0);
   }
   return TN_OK;
@@ -77,10 +79,9 @@ static tn_status seed_new(const tn_view *like, size_t hot, tn_tensor **out_seed)
   *out_seed = NULL;
   if (!values) return tni_oom((size_t)like->numel * sizeof *values, "a seed");
   values[hot] = 1;
-  tn_status status = tn_tensor_from_host(values, like->sizes, like->ndim,
-                                         TN_OPTIONS(.dtype = TN_FLOAT64, .has_device = true,
-                                                    .device = tn_view_device(like)),
-                                         out_seed);
+  tn_status status = tn_tensor_from_host(
+      values, like->sizes, like->ndim,
+      TN_OPTIONS(.dtype = TN_FLOAT64, .has_device = true, .device = tn_view_device(like)), out_seed);
   tni_free(values);
   return status;
 }
@@ -174,10 +175,11 @@ static tn_status compare(check *c) {
   if (status != TN_OK || w.excess <= 1) return status;
   size_t o = 0;
   while (w.column >= c->out_offset[o + 1]) ++o;
-  return tn_fail(TN_ERR_DATA,
-                 "gradcheck: d output %zu[%zu] / d input %zu[%zu]: backward says %.9g, differences say %.9g (%.3g times "
-                 "the tolerance)",
-                 o, w.column - c->out_offset[o], w.input, w.element, w.got, w.expected, w.excess);
+  return tn_fail(
+      TN_ERR_DATA,
+      "gradcheck: d output %zu[%zu] / d input %zu[%zu]: backward says %.9g, differences say %.9g (%.3g times "
+      "the tolerance)",
+      o, w.column - c->out_offset[o], w.input, w.element, w.got, w.expected, w.excess);
 }
 
 /* ------------------------------------------------------------------ one order */
@@ -211,7 +213,8 @@ static tn_status check_first(const check *from) {
   c.out_offset = tni_alloc_zero((c.n_out + 1) * sizeof *c.out_offset);
   c.by_backward = tni_alloc_zero((c.n_in + 1) * sizeof *c.by_backward);
   c.plus = c.minus = NULL;
-  tn_status status = c.out && c.out_offset && c.by_backward ? run_check(&c) : tni_oom(c.n_in * 8, "gradcheck's tables");
+  tn_status status =
+      c.out && c.out_offset && c.by_backward ? run_check(&c) : tni_oom(c.n_in * 8, "gradcheck's tables");
   if (c.out) outs_release(&c);
   for (size_t i = 0; c.by_backward && i < c.n_in; ++i) tni_free(c.by_backward[i]);
   tni_free(c.out);
@@ -224,10 +227,11 @@ static tn_status check_first(const check *from) {
 
 /* ------------------------------------------------------------------ second order */
 
-/* The function whose outputs are the first gradients: its inputs are those of fn, then one seed per output. */
+/* The function whose outputs are the first gradients: its inputs are those of fn, then one seed per
+ * output. */
 typedef struct gradient_of {
   const check *first;
-  const size_t *seeded;  /* which outputs have a seed */
+  const size_t *seeded; /* which outputs have a seed */
   size_t n_seeded;
 } gradient_of;
 
@@ -259,16 +263,16 @@ static tn_status uneven_seed(const tn_view *like, size_t salt, tn_tensor **out_s
   *out_seed = NULL;
   if (!values) return tni_oom(n * sizeof *values, "a seed");
   for (size_t k = 0; k < n; ++k) values[k] = 0.3 + 0.07 * (double)((k * 7 + salt * 3) % 11);
-  tn_status status = tn_tensor_from_host(values, like->sizes, like->ndim,
-                                         TN_OPTIONS(.dtype = TN_FLOAT64, .has_device = true,
-                                                    .device = tn_view_device(like)),
-                                         out_seed);
+  tn_status status = tn_tensor_from_host(
+      values, like->sizes, like->ndim,
+      TN_OPTIONS(.dtype = TN_FLOAT64, .has_device = true, .device = tn_view_device(like)), out_seed);
   tni_free(values);
   return status == TN_OK ? tn_set_requires_grad(*out_seed, true) : status;
 }
 
 /* Seeds for the outputs that have history. */
-static tn_status seeds_make(const check *c, tn_tensor **outs, size_t *seeded, tn_tensor **seeds, size_t *out_n) {
+static tn_status seeds_make(const check *c, tn_tensor **outs, size_t *seeded, tn_tensor **seeds,
+                            size_t *out_n) {
   TN_TRY(c->fn(c->ctx, c->in, c->n_in, outs, c->n_out));
   for (size_t o = 0; o < c->n_out; ++o) {
     if (!outs[o] || !tni_requires_grad(outs[o])) continue;
@@ -307,10 +311,11 @@ static tn_status check_second(const check *c) {
   return status;
 }
 
-tn_status tn_gradcheck(tn_gradcheck_fn fn, void *ctx, tn_tensor *const *in, size_t n_in, size_t n_out, double eps,
-                       double atol, double rtol, bool second) {
+tn_status tn_gradcheck(tn_gradcheck_fn fn, void *ctx, tn_tensor *const *in, size_t n_in, size_t n_out,
+                       double eps, double atol, double rtol, bool second) {
   if (!fn || (!in && n_in) || !n_out)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "gradcheck: expected a function, its inputs, and at least one output");
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "gradcheck: expected a function, its inputs, and at least one output");
   const check c = {.fn = fn,
                    .ctx = ctx,
                    .in = in,

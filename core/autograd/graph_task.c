@@ -2,8 +2,9 @@
  *
  * The data of one backward run: a map from nodes to entries, the entries, and the ready heap.
  *
- * Dependency counts live here and not in the nodes, because several threads may run one graph at once (H5). The map is
- * open addressing over entry numbers; small runs use the room in the struct and allocate nothing.
+ * Dependency counts live here and not in the nodes, because several threads may run one graph at once (H5).
+ * The map is open addressing over entry numbers; small runs use the room in the struct and allocate
+ * nothing.
  */
 #include "core/autograd/engine_int.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks of tensors and leaves. They live on the node whose result the tensor was when they were registered, so
- * they stay with that value when the tensor is later written in place (D10).
+ * Hooks of tensors and leaves. They live on the node whose result the tensor was when they were registered,
+ * so they stay with that value when the tensor is later written in place (D10).
  *
- * Hooks are rare, so one mutex guards all lists. It is never held while a hook runs: a run walks the list by
- * ascending id and holds a count of the hook it calls, so that hooks may be added and removed meanwhile (D2).
+ * Hooks are rare, so one mutex guards all lists. It is never held while a hook runs: a run walks the list
+ * by ascending id and holds a count of the hook it calls, so that hooks may be added and removed meanwhile
+ * (D2).
  */
 #include <tenon/kit/shape.h>
 #include <tenon/ops.h>
@@ -14,8 +15,8 @@
 enum { KIND_GRADIENT = 0, KIND_LEAF = 1 };
 
 typedef struct hook {
-  struct hook *next;                 /* in its node's list, ids ascending */
-  struct hook *all_next, *all_prev;  /* among all hooks of the process: removal finds by id */
+  struct hook *next;                /* in its node's list, ids ascending */
+  struct hook *all_next, *all_prev; /* among all hooks of the process: removal finds by id */
   struct tni_hooks *owner;
   uint64_t id;
   uint32_t refs; /* guarded by the mutex */
@@ -141,16 +142,18 @@ static tn_status hook_new(tn_tensor *t, const hook *from, uint64_t *out_id) {
   return status;
 }
 
-tn_status tn_register_hook(tn_tensor *tensor, tn_hook_fn fn, void *ctx, void (*free_ctx)(void *), uint64_t *out_id) {
+tn_status tn_register_hook(tn_tensor *tensor, tn_hook_fn fn, void *ctx, void (*free_ctx)(void *),
+                           uint64_t *out_id) {
   if (!tensor || !fn) return tn_fail(TN_ERR_INVALID_ARGUMENT, "register_hook: tensor and fn may not be NULL");
   if (!tni_requires_grad(tensor))
-    return tn_fail(TN_ERR_STATE, "register_hook: the tensor does not require grad, so no gradient will come by");
+    return tn_fail(TN_ERR_STATE,
+                   "register_hook: the tensor does not require grad, so no gradient will come by");
   hook h = {.kind = KIND_GRADIENT, .fn.gradient = fn, .ctx = ctx, .free_ctx = free_ctx};
   return hook_new(tensor, &h, out_id);
 }
 
-tn_status tn_register_post_accumulate_hook(tn_tensor *leaf, tn_leaf_hook_fn fn, void *ctx, void (*free_ctx)(void *),
-                                           uint64_t *out_id) {
+tn_status tn_register_post_accumulate_hook(tn_tensor *leaf, tn_leaf_hook_fn fn, void *ctx,
+                                           void (*free_ctx)(void *), uint64_t *out_id) {
   if (!leaf || !fn)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "register_post_accumulate_hook: leaf and fn may not be NULL");
   if (!tni_requires_grad(leaf) || !tn_is_leaf(leaf))
@@ -257,7 +260,7 @@ void tni_hooks_drop_retain(tni_node *node, const tni_grad_cell *cell) {
   retain *found = NULL;
   if (!list) return;
   tni_mutex_lock(&hooks.mutex);
-  for (retain **at = &list->retains; *at ; at = &(*at)->next)
+  for (retain **at = &list->retains; *at; at = &(*at)->next)
     if ((*at)->cell == cell) {
       found = *at;
       *at = found->next;
@@ -269,8 +272,8 @@ void tni_hooks_drop_retain(tni_node *node, const tni_grad_cell *cell) {
   tni_free(found);
 }
 
-/* A gradient that is kept beside the run must not be written by it: it is held by a second handle, which makes
- * every later user copy or add out of place. */
+/* A gradient that is kept beside the run must not be written by it: it is held by a second handle, which
+ * makes every later user copy or add out of place. */
 static tn_status cell_write(tni_grad_cell *cell, tn_tensor *grad) {
   tn_status status = TN_OK;
   tni_spin_lock(&cell->lock);

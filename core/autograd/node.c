@@ -4,8 +4,8 @@
  *
  * Freeing a node gives up its edges and its saved tensors, and each of those may give up the next node. The
  * thread's first release therefore works a list, and releases that happen inside it only add to that list.
- * What nodes compute is in op_node.c, accumulate.c and copy_slices.c; here is only the end node, which stands for
- * an operator without a gradient.
+ * What nodes compute is in op_node.c, accumulate.c and copy_slices.c; here is only the end node, which
+ * stands for an operator without a gradient.
  */
 #include "core/autograd/autograd_int.h"
 
@@ -18,8 +18,8 @@ static inline unsigned class_of(size_t bytes) {
 }
 
 tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
-                       uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims, void **out_payload,
-                       tni_node **out_node) {
+                       uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims,
+                       void **out_payload, tni_node **out_node) {
   size_t at_edges = align8(struct_bytes);
   size_t at_shapes = at_edges + n_edges * sizeof(tni_edge);
   size_t at_dims = at_shapes + n_outs * sizeof(tni_shape);
@@ -51,9 +51,7 @@ tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struc
   return TN_OK;
 }
 
-static inline bool drop_count(tni_node *node) {
-  return tni_count_drop(&node->refs);
-}
+static inline bool drop_count(tni_node *node) { return tni_count_drop(&node->refs); }
 
 /* Releases inside here come back to tni_node_release, which only lists the node. */
 static void node_free(tni_node *node) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The node of a recorded operator: built from a call's arguments and results, and run by the operator's gradient
- * function (tn_grad_def). It keeps only what the gradients that can be wanted use (A8).
+ * The node of a recorded operator: built from a call's arguments and results, and run by the operator's
+ * gradient function (tn_grad_def). It keeps only what the gradients that can be wanted use (A8).
  *
  * Note [Readers of a node]
- * Several threads may run one graph. node->readers counts the applies that read the saved tensors (low half) and
- * those that asked to free them (high half). The one that asks first, and is alone, frees them; if it is not
- * alone they are freed with the node. After that every apply is the "second backward" error (B4).
+ * Several threads may run one graph. node->readers counts the applies that read the saved tensors (low
+ * half) and those that asked to free them (high half). The one that asks first, and is alone, frees them;
+ * if it is not alone they are freed with the node. After that every apply is the "second backward" error
+ * (B4).
  */
 #include "core/autograd/engine_int.h"
 
@@ -61,8 +62,8 @@ static inline tn_status plan_make(plan *p) {
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
     const tn_value *arg = &p->args[def->input_args[k]];
     if (arg->kind == TN_VAL_LIST && ++lists > 1)
-      return tn_fail(TN_ERR_UNSUPPORTED, "%s: a gradient formula takes one list of tensors, this one has more",
-                     p->op->name);
+      return tn_fail(TN_ERR_UNSUPPORTED,
+                     "%s: a gradient formula takes one list of tensors, this one has more", p->op->name);
     p->n_edges += edges_of(arg);
     if (!arg_requires(arg)) continue;
     p->requiring |= (uint64_t)1 << k;
@@ -74,7 +75,8 @@ static inline tn_status plan_make(plan *p) {
   for (uint64_t m = p->need.outs; m; m &= m - 1) p->n_saved++;
   for (uint64_t m = p->need.args; m; m &= m - 1, p->n_saved++) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
-    if (is_tensor_list(v)) p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
+    if (is_tensor_list(v))
+      p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
   }
   for (uint64_t m = p->need.values; m; m &= m - 1, p->n_saved++) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
@@ -187,14 +189,14 @@ static inline tn_status edges_fill(const plan *p, tni_node *node) {
   return TN_OK;
 }
 
-tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
-                          uint32_t n_outs, uint32_t written, tni_node **out_node) {
+tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args,
+                          tn_tensor *const *outs, uint32_t n_outs, uint32_t written, tni_node **out_node) {
   plan p = {.op = op, .def = def, .args = args, .outs = outs, .n_outs = n_outs, .written = written};
   TN_TRY(plan_make(&p));
   tn_dim *dims;
   void *payload;
-  TN_TRY(tni_node_new(&op_node_class, def->node_name, sizeof(op_node) + p.n_saved * sizeof(tni_saved), p.n_edges,
-                      n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
+  TN_TRY(tni_node_new(&op_node_class, def->node_name, sizeof(op_node) + p.n_saved * sizeof(tni_saved),
+                      p.n_edges, n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
   op_node *n = (op_node *)(void *)*out_node;
   n->op = op;
   n->def = def;
@@ -326,9 +328,10 @@ static tn_status reader_enter(op_node *n) {
   uint32_t before = atomic_fetch_add_explicit(&n->node.readers, READER, memory_order_acq_rel);
   if (TNI_LIKELY(before < FREE_ASKED)) return TN_OK;
   atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
-  return tn_fail(TN_ERR_STATE,
-                 "backward runs through this node a second time, but its saved tensors were freed by the first; use "
-                 "retain_graph in the first run");
+  return tn_fail(
+      TN_ERR_STATE,
+      "backward runs through this node a second time, but its saved tensors were freed by the first; use "
+      "retain_graph in the first run");
 }
 
 static void reader_leave(op_node *n, bool keep) {
@@ -348,7 +351,7 @@ static void reader_leave(op_node *n, bool keep) {
 typedef struct unpacked {
   tn_backward pub;
   op_node *node;
-  tn_tensor **temps;       /* owned tensors of a recorded backward */
+  tn_tensor **temps; /* owned tensors of a recorded backward */
   uint32_t n_temps;
   struct tn_tensor *descs; /* descriptors of tensors that were not kept */
   tn_tensor **lists;       /* handles of list arguments */
@@ -398,7 +401,8 @@ static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
   return TN_OK;
 }
 
-/* Edges of differentiable input k: a list's width is what the other inputs leave (plan_make allows one list). */
+/* Edges of differentiable input k: a list's width is what the other inputs leave (plan_make allows one
+ * list). */
 static uint32_t width_of(const op_node *n, uint32_t k) {
   bool list = n->op->list_args >> n->def->input_args[k] & 1;
   return list ? n->node.n_edges - (n->def->n_inputs - 1) : 1;
@@ -435,7 +439,8 @@ static tn_status unpack_list(unpacked *u, const tni_saved *s, bool recorded, tn_
   for (uint32_t i = 0; i < s->value.count; ++i) {
     u->lists[i] = NULL;
     if (s->value.u.ts[i])
-      TN_TRY(unpack_tensor(u, s->value.u.ts[i], versions[i], edge_of_arg(u->node, s->index, i), true, &u->lists[i]));
+      TN_TRY(unpack_tensor(u, s->value.u.ts[i], versions[i], edge_of_arg(u->node, s->index, i), true,
+                           &u->lists[i]));
   }
   u->lists += s->value.count;
   return TN_OK;
@@ -454,11 +459,8 @@ static tn_status unpack_one(unpacked *u, const tni_saved *s, bool recorded) {
       TN_TRY(unpack_tensor(u, s->value.u.t, s->version, (tni_edge){&u->node->node, s->index}, recorded, &t));
       u->outs[s->index] = t;
       return TN_OK;
-    case TNI_SAVED_LIST:
-      return unpack_list(u, s, recorded, &u->args[s->index]);
-    case TNI_SAVED_VALUE:
-      u->args[s->index] = s->value;
-      return TN_OK;
+    case TNI_SAVED_LIST: return unpack_list(u, s, recorded, &u->args[s->index]);
+    case TNI_SAVED_VALUE: u->args[s->index] = s->value; return TN_OK;
     case TNI_SAVED_SHAPE:
       desc_fill(u->descs, s->value.u.p);
       u->args[s->index] = tn_value_tensor(u->descs++);
@@ -470,8 +472,7 @@ static tn_status unpack_one(unpacked *u, const tni_saved *s, bool recorded) {
         *u->lists++ = u->descs;
       }
       return TN_OK;
-    default:
-      return TN_OK;
+    default: return TN_OK;
   }
 }
 
@@ -494,7 +495,8 @@ static tn_status op_node_apply(tni_node *node, const tni_apply *how, tn_tensor *
   if (TNI_LIKELY(status == TN_OK)) {
     for (uint32_t i = 0; i < n->op->n_args; ++i) u.args[i] = tn_value_none();
     for (uint32_t i = 0; i < node->n_outs && i < MOST_OUTS; ++i) u.outs[i] = NULL;
-    for (uint32_t i = 0; i < n->n_saved && status == TN_OK; ++i) status = unpack_one(&u, &n->saved[i], recorded);
+    for (uint32_t i = 0; i < n->n_saved && status == TN_OK; ++i)
+      status = unpack_one(&u, &n->saved[i], recorded);
   }
   if (TNI_LIKELY(status == TN_OK)) {
     u.pub = (tn_backward){.host = tn_kit_host_table,
@@ -520,6 +522,7 @@ tn_status tni_materialize_grad(const tn_backward *ctx, uint32_t i, tn_tensor **o
   const unpacked *u = (const unpacked *)(const void *)ctx;
   *out = NULL;
   if (i >= u->node->node.n_outs)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "result %u was asked for; the call has %u", i, u->node->node.n_outs);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "result %u was asked for; the call has %u", i,
+                   u->node->node.n_outs);
   return tni_grad_zeros(&u->node->node.shapes[i], out);
 }

@@ -10,8 +10,9 @@
  *   grad needed, neither             -> a node that raises at backward
  * So a kernel makes an operator faster and never takes its gradient away.
  *
- * Functional calls are recorded after they ran, because only then the results are known. In-place calls get their
- * node before: what fails must fail before the write. Version counts are the dispatcher's work, not ours.
+ * Functional calls are recorded after they ran, because only then the results are known. In-place calls get
+ * their node before: what fails must fail before the write. Version counts are the dispatcher's work, not
+ * ours.
  */
 #include <tenon/ops.h>
 
@@ -30,7 +31,8 @@ static bool list_requires(const tn_value *v) {
 static inline bool any_requires(const tn_op *op, const tn_value *args) {
   for (uint64_t m = op->tensor_args; m; m &= m - 1) {
     const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR && (v->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(v->u.t)) return true;
+    if (v->kind == TN_VAL_TENSOR && (v->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(v->u.t))
+      return true;
   }
   for (uint64_t m = op->list_args; m; m &= m - 1)
     if (list_requires(&args[__builtin_ctzll(m)])) return true;
@@ -141,13 +143,15 @@ static tn_status check_target(const tn_tensor *t) {
       [TNI_CREATION_CUSTOM] = "by a custom function",
   };
   if (is_requiring_leaf(t))
-    return tn_fail(TN_ERR_STATE, "a leaf that requires grad is written in place; turn grad mode off to do that");
+    return tn_fail(TN_ERR_STATE,
+                   "a leaf that requires grad is written in place; turn grad mode off to do that");
   if (!t->base) return TN_OK;
   if (is_requiring_leaf(t->base))
     return tn_fail(TN_ERR_STATE,
                    "a view of a leaf that requires grad is written in place; turn grad mode off to do that");
   if (t->creation != TNI_CREATION_DEFAULT)
-    return tn_fail(TN_ERR_STATE, "a view that was made %s may not be written in place with gradients on; clone it",
+    return tn_fail(TN_ERR_STATE,
+                   "a view that was made %s may not be written in place with gradients on; clone it",
                    made[t->creation <= TNI_CREATION_CUSTOM ? t->creation : TNI_CREATION_CUSTOM]);
   return TN_OK;
 }
@@ -198,7 +202,8 @@ static void rebase_finish(rebase *r) {
   tni_history_set(r->holder, r->node, 0);
 }
 
-/* A body-only operator in its in-place form: the functional one is recorded by its parts, copy_ brings it home. */
+/* A body-only operator in its in-place form: the functional one is recorded by its parts, copy_ brings
+ * it home. */
 static tn_status run_parts_in_place(tn_call *call, const tn_value *args, uint32_t written) {
   const tn_op *functional = call->op->functional;
   tn_value result[MOST_RESULTS];

@@ -11,9 +11,10 @@ tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn
                           uint32_t *out_version) {
   *out_kept = NULL;
   if (TNI_UNLIKELY(!t->version))
-    return tn_fail(TN_ERR_STATE,
-                   "%s: inference tensors cannot be saved for backward; make it outside inference mode, or clone it",
-                   op_name);
+    return tn_fail(
+        TN_ERR_STATE,
+        "%s: inference tensors cannot be saved for backward; make it outside inference mode, or clone it",
+        op_name);
   *out_version = tni_version_get(t);
   bool has_history = t->base || (t->autograd && t->autograd->grad_fn);
   if (!own_result && !has_history) {
@@ -26,11 +27,11 @@ tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn
 }
 
 static TN_COLD tn_status version_failure(const tn_tensor *kept, uint32_t version) {
-  return tn_fail(TN_ERR_VERSION,
-                 "a tensor of shape %s that this gradient needs was changed in place since it was saved: expected "
-                 "version %u, found version %u",
-                 tn_shape_format(kept->view.ndim, kept->view.sizes, TN_SHAPE_TEXT), version,
-                 tni_version_get(kept));
+  return tn_fail(
+      TN_ERR_VERSION,
+      "a tensor of shape %s that this gradient needs was changed in place since it was saved: expected "
+      "version %u, found version %u",
+      tn_shape_format(kept->view.ndim, kept->view.sizes, TN_SHAPE_TEXT), version, tni_version_get(kept));
 }
 
 tn_status tni_saved_check(const tn_tensor *kept, uint32_t version) {

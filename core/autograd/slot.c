@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The autograd slot of a tensor: its flags, its history, its gradient's cell, and the edge that leads on from it.
+ * The autograd slot of a tensor: its flags, its history, its gradient's cell, and the edge that leads on
+ * from it.
  *
- * A slot is made by the one who is allowed to write the tensor, or, for views whose history is made on access, by
- * the first reader: that is why publishing one is an atomic exchange.
+ * A slot is made by the one who is allowed to write the tensor, or, for views whose history is made on
+ * access, by the first reader: that is why publishing one is an atomic exchange.
  */
 #include "core/autograd/autograd_int.h"
 
@@ -41,7 +42,8 @@ tn_status tni_slot_ensure(tn_tensor *t, tni_autograd **out_slot) {
     if (TNI_UNLIKELY(!slot)) return tni_oom(sizeof *slot, "gradient state of a tensor");
     tni_autograd *other = NULL;
     if (TNI_UNLIKELY(t->base != NULL)) {
-      if (!__atomic_compare_exchange_n(&t->autograd, &other, slot, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      if (!__atomic_compare_exchange_n(&t->autograd, &other, slot, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)) {
         tni_block_push(slot, SLOT_CLASS);
         slot = other;
       }
@@ -128,7 +130,8 @@ tn_status tni_gradient_edge(tn_tensor *t, tni_edge *out_edge) {
 
 tn_status tni_autograd_detach(tn_tensor *t) {
   if (t->base)
-    return tn_fail(TN_ERR_STATE, "detach_: this tensor is a view and cannot be detached in place; use detach");
+    return tn_fail(TN_ERR_STATE,
+                   "detach_: this tensor is a view and cannot be detached in place; use detach");
   tni_autograd *slot = t->autograd;
   if (slot) {
     tni_node *old = slot->grad_fn;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replaying views: the operators that made a view are called again on another base, or on the same base after it
- * was written, to give the view its history anew (E9, E10).
+ * Replaying views: the operators that made a view are called again on another base, or on the same base
+ * after it was written, to give the view its history anew (E9, E10).
  *
- * Replays run with gradients on and with every layer above autograd off: what they compute is geometry that those
- * layers saw already when the view was first made.
+ * Replays run with gradients on and with every layer above autograd off: what they compute is geometry that
+ * those layers saw already when the view was first made.
  */
 #include <tenon/kit/shape.h>
 
@@ -34,8 +34,8 @@ static tn_status replay_list(const tni_replay *r, const tn_value *args, uint32_t
     if (r->out_index < out.count)
       *out_view = tn_tensor_retain(array[r->out_index]);
     else
-      status = tn_fail(TN_ERR_INTERNAL, "%s gave %u results on replay, result %u was expected", r->op->name, out.count,
-                       r->out_index);
+      status = tn_fail(TN_ERR_INTERNAL, "%s gave %u results on replay, result %u was expected", r->op->name,
+                       out.count, r->out_index);
     for (uint32_t i = 0; i < out.count; ++i) tn_tensor_release(array[i]);
   }
   if (array != few) tni_free(array);
@@ -70,7 +70,8 @@ static tni_replay *record_copy(const tni_replay *r, char **pool) {
   tni_replay *copy = (tni_replay *)(void *)*pool;
   *copy = *r;
   *pool += sizeof *r + r->n_args * sizeof(tn_value);
-  for (uint32_t i = 0; i < r->n_args; ++i) copy->args[i] = i ? tni_value_copy(&r->args[i], pool) : tn_value_none();
+  for (uint32_t i = 0; i < r->n_args; ++i)
+    copy->args[i] = i ? tni_value_copy(&r->args[i], pool) : tn_value_none();
   return copy;
 }
 
@@ -111,10 +112,11 @@ static tn_status refuse_stale(const tn_tensor *view) {
                     : view->creation == TNI_CREATION_NO_GRAD    ? "while gradients were off"
                     : view->creation == TNI_CREATION_INFERENCE  ? "in inference mode"
                                                                 : "by a custom function";
-  return tn_fail(TN_ERR_STATE,
-                 "a view of shape %s was made %s, and its base or another view of it was written in place since: its "
-                 "gradient is not defined",
-                 tn_shape_format(view->view.ndim, view->view.sizes, TN_SHAPE_TEXT), how);
+  return tn_fail(
+      TN_ERR_STATE,
+      "a view of shape %s was made %s, and its base or another view of it was written in place since: its "
+      "gradient is not defined",
+      tn_shape_format(view->view.ndim, view->view.sizes, TN_SHAPE_TEXT), how);
 }
 
 /* The replayed view; its own history is what `view` gets. */
@@ -161,7 +163,8 @@ static tn_status adopt(tn_tensor *view, tn_tensor *twin, uint32_t version) {
 tn_status tni_view_refresh(tn_tensor *view) {
   const tni_autograd *slot = __atomic_load_n(&view->autograd, __ATOMIC_ACQUIRE);
   uint32_t version = tni_version_get(view);
-  uint32_t seen = slot ? atomic_load_explicit(&slot->view_version, memory_order_acquire) : view->replay->version;
+  uint32_t seen =
+      slot ? atomic_load_explicit(&slot->view_version, memory_order_acquire) : view->replay->version;
   if (TNI_LIKELY(seen == version) || !tni_slot_requires(view->base->autograd)) return TN_OK;
   if (view->creation != TNI_CREATION_DEFAULT) return refuse_stale(view);
   tn_tensor *twin;

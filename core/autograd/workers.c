@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread per accelerator device that runs the nodes of that device, for all backward runs of the process. See
+ * One thread per accelerator device that runs the nodes of that device, for all backward runs of the
+ * process. See
  * Note [Two ways to run] in engine_int.h. A worker starts at the first node of its device and ends at
  * tni_autograd_stop; CPU-only programs never have one.
  */
@@ -48,7 +49,8 @@ static void poison(tni_graph_task *task, tn_status status) {
 
 static void enqueue(tni_device_worker *worker, work *w) {
   work **at = &worker->queue;
-  while (*at && ((*at)->depth > w->depth || ((*at)->depth == w->depth && (*at)->sequence_nr >= w->sequence_nr)))
+  while (*at &&
+         ((*at)->depth > w->depth || ((*at)->depth == w->depth && (*at)->sequence_nr >= w->sequence_nr)))
     at = &(*at)->next;
   w->next = *at;
   *at = w;

@@ -169,7 +169,7 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
     block->cell.fn = block->chain[0]->fn;
     block->cell.user = block->chain[0]->user;
   }
-  if (n) fast_fill(&block->cell, block->chain[0]);
+  if (n && bit < TN_BACKEND_LIMIT) fast_fill(&block->cell, block->chain[0]);
   block->next = cells;
   cells = block;
   *out_cell = &block->cell;

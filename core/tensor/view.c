@@ -154,7 +154,8 @@ static tn_status check_reach(const tn_tensor *src, const tn_desc *desc) {
   }
   tn_dim item = src->view.itemsize, origin = src->view.offset_bytes / item;
   tn_dim room = (tn_dim)(tni_storage_bytes(tni_storage_of(src)) / (uint64_t)item);
-  overflow |= __builtin_add_overflow(first, origin, &first) | __builtin_add_overflow(last, origin, &last);
+  overflow |= __builtin_add_overflow(first, origin, &first);
+  overflow |= __builtin_add_overflow(last, origin, &last);
   if (!overflow && first >= 0 && last < room) return TN_OK;
   return tn_fail(TN_ERR_INVALID_ARGUMENT,
                  "the sizes, strides and offset reach outside the tensor's memory, which holds %lld elements",

@@ -91,16 +91,16 @@ static inline cpu_scalar scalar_of(const tn_value *v) {
   return (cpu_scalar){v->u.f, v->u.f > -0x1p63 && v->u.f < 0x1p63 ? (int64_t)v->u.f : 0};
 }
 
-/* Small contiguous calls, tensors first among the arguments: to the loop in some 50 instructions (a one-element
- * call is what dispatch is measured by). n and n_scalars are constants at each use, so the loops unroll and
- * nothing has to be kept over a call. */
+/* Small contiguous calls, tensors first among the arguments: to the loop in some 50 instructions (a one-
+ * element call is what dispatch is measured by). n and n_scalars are constants at each use, so the loops
+ * unroll and nothing has to be kept over a call. */
 static inline __attribute__((always_inline)) tn_status
 run(const tn_call *call, uint32_t n, uint32_t n_scalars, const tn_value *args, tn_value *out) {
   const cpu_ew *ew = call->user;
   const tn_view *o = out[0].u.v;
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
-  if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not to be garbage */
+  if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not garbage */
   const int64_t numel = o->numel;
   if (__builtin_expect((call->flags & TN_CALL_FLAT) && numel <= CPU_GRAIN_HEAVY,
                        1)) { /* the core has checked */

@@ -80,13 +80,15 @@ TN_TEST(autograd, B9_unreached_input) {
   tn_tensor *plain = VEC(1, 1);
   TN_CHECK_FAILS(tn_grad_of(&y, NULL, 1, &other, 1, &retain, &g), TN_ERR_STATE, "allow_unused");
   TN_CHECK_PTR_NULL(g);
-  TN_CHECK_OK(tn_grad_of(&y, NULL, 1, &other, 1, &(tn_backward_options){.retain_graph = true, .allow_unused = true}, &g));
+  TN_CHECK_OK(tn_grad_of(&y, NULL, 1, &other, 1,
+                         &(tn_backward_options){.retain_graph = true, .allow_unused = true}, &g));
   TN_CHECK_PTR_NULL(g);
-  TN_CHECK_OK(tn_grad_of(&y, NULL, 1, &other, 1, &(tn_backward_options){.retain_graph = true, .materialize = true}, &g));
+  TN_CHECK_OK(tn_grad_of(&y, NULL, 1, &other, 1,
+                         &(tn_backward_options){.retain_graph = true, .materialize = true}, &g));
   VALUES(g, 0, 0);
   tn_tensor_release(g);
-  TN_CHECK_FAILS(tn_grad_of(&y, NULL, 1, &plain, 1, &(tn_backward_options){.allow_unused = true}, &g), TN_ERR_STATE,
-                 "require grad");
+  TN_CHECK_FAILS(tn_grad_of(&y, NULL, 1, &plain, 1, &(tn_backward_options){.allow_unused = true}, &g),
+                 TN_ERR_STATE, "require grad");
   close_scope(scope);
 }
 

@@ -56,7 +56,9 @@ TN_TEST(autograd, L4_wrong_formula_fails) {
 }
 
 /* The first derivative is right, the second is cut off. */
-static tn_status cut(void *ctx, tn_tensor *grad, tn_tensor **out_replacement) { return tn_detach(grad, out_replacement); }
+static tn_status cut(void *ctx, tn_tensor *grad, tn_tensor **out_replacement) {
+  return tn_detach(grad, out_replacement);
+}
 
 static tn_status once(void *ctx, tn_tensor *const *in, size_t n_in, tn_tensor **out, size_t n_out) {
   tn_tensor *square;

@@ -150,9 +150,9 @@ TN_TEST(autograd, A10_switch_off_only_on_leaves) {
 TN_TEST(autograd, A6_write_of_a_value_made_from_itself) {
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *h = tns_mul(x, VEC(3, 3));
-  tns_mul_(h, tns_mul(h, x));             /* the factor saved h: a handle would close a circle */
+  tns_mul_(h, tns_mul(h, x)); /* the factor saved h: a handle would close a circle */
   tn_tensor *v = tns_select(h, 0, 0);
-  tns_add_(h, tns_mul(v, x), ONE);        /* the same through a view */
+  tns_add_(h, tns_mul(v, x), ONE); /* the same through a view */
   TN_CHECK(tn_requires_grad(h));
   close_scope(scope);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Section E: writing in place, version counts, and views. b is plain, x a leaf, h an inner tensor, v a view.
+ * Section E: writing in place, version counts, and views. b is plain, x a leaf, h an inner tensor, v a
+ * view.
  */
 #include "tools.h"
 
@@ -145,7 +146,8 @@ TN_TEST(autograd, E10_base_write_regenerates_views) {
 TN_TEST(autograd, E11_chains_and_overlapping_views) {
   tn_scope *scope = open_scope();
   tn_tensor *x = tools_matrix((double[]){1, 2, 3, 4, 5, 6}, 2, 3, true), *h = tns_mul_scalar(x, ONE);
-  tn_tensor *chain = tns_slice(tns_select(tns_transpose(h, 0, 1), 0, 1), 0, &(int64_t){1}, NULL, 1); /* h[1][1] */
+  tn_tensor *chain =
+      tns_slice(tns_select(tns_transpose(h, 0, 1), 0, 1), 0, &(int64_t){1}, NULL, 1); /* h[1][1] */
   tn_tensor *row = tns_select(h, 0, 1);
   tns_mul_scalar_(chain, tn_int(10));
   tns_mul_(row, row); /* written after chain, and overlaps it */
@@ -216,7 +218,8 @@ TN_TEST(autograd, E17_out_is_refused) {
 TN_TEST(autograd, E18_resize) {
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *b = VEC(1, 2);
-  TN_CHECK_FAILS(tn_resize_(x, (const int64_t[]){3}, 1, TN_MEMORY_FORMAT_NONE), TN_ERR_STATE, "requires grad");
+  TN_CHECK_FAILS(tn_resize_(x, (const int64_t[]){3}, 1, TN_MEMORY_FORMAT_NONE), TN_ERR_STATE,
+                 "requires grad");
   TN_CHECK_OK(tn_resize_(b, (const int64_t[]){2}, 1, TN_MEMORY_FORMAT_NONE));
   TN_CHECK_INT(version(b), 0);
   TN_CHECK_OK(tn_resize_(b, (const int64_t[]){1}, 1, TN_MEMORY_FORMAT_NONE));

@@ -60,10 +60,13 @@ static tn_tensor *call(const tn_operator_def *def, tni_kernel *kernel, tn_tensor
 }
 
 TN_TEST(autograd_record, formula_beats_body_and_the_kernel_runs) {
-  static const tn_operator_def def = {.struct_size = sizeof def, .schema = "t_all(Tensor self) -> Tensor",
-                                      .meta = like_self, .body = times_three, .grad = &hundred_def};
-  static tni_kernel kernel = {.fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
-                              .max_args = 1};
+  static const tn_operator_def def = {.struct_size = sizeof def,
+                                      .schema = "t_all(Tensor self) -> Tensor",
+                                      .meta = like_self,
+                                      .body = times_three,
+                                      .grad = &hundred_def};
+  static tni_kernel kernel = {
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = call(&def, &kernel, x);
   VALUES(y, 2, 3);
@@ -73,8 +76,10 @@ TN_TEST(autograd_record, formula_beats_body_and_the_kernel_runs) {
 }
 
 TN_TEST(autograd_record, formula_over_a_body_is_one_node) {
-  static const tn_operator_def def = {.struct_size = sizeof def, .schema = "t_body(Tensor self) -> Tensor",
-                                      .body = times_three, .grad = &hundred_def};
+  static const tn_operator_def def = {.struct_size = sizeof def,
+                                      .schema = "t_body(Tensor self) -> Tensor",
+                                      .body = times_three,
+                                      .grad = &hundred_def};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = call(&def, NULL, x);
   VALUES(y, 3, 6);
@@ -84,10 +89,12 @@ TN_TEST(autograd_record, formula_over_a_body_is_one_node) {
 }
 
 TN_TEST(autograd_record, body_without_formula_is_recorded_by_its_parts) {
-  static const tn_operator_def def = {.struct_size = sizeof def, .schema = "t_parts(Tensor self) -> Tensor",
-                                      .meta = like_self, .body = times_three};
-  static tni_kernel kernel = {.fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
-                              .max_args = 1};
+  static const tn_operator_def def = {.struct_size = sizeof def,
+                                      .schema = "t_parts(Tensor self) -> Tensor",
+                                      .meta = like_self,
+                                      .body = times_three};
+  static tni_kernel kernel = {
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = call(&def, &kernel, x);
   VALUES(y, 3, 6); /* grad needed: the body, although there is a kernel */
@@ -100,26 +107,29 @@ TN_TEST(autograd_record, body_without_formula_is_recorded_by_its_parts) {
 }
 
 TN_TEST(autograd_record, neither_raises_at_backward) {
-  static const tn_operator_def def = {.struct_size = sizeof def, .schema = "t_none(Tensor self) -> Tensor",
-                                      .meta = like_self};
-  static tni_kernel kernel = {.fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
-                              .max_args = 1};
+  static const tn_operator_def def = {
+      .struct_size = sizeof def, .schema = "t_none(Tensor self) -> Tensor", .meta = like_self};
+  static tni_kernel kernel = {
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = total(call(&def, &kernel, x));
   TN_CHECK(tn_requires_grad(y));
-  TN_CHECK_FAILS(tn_backward_run(y, NULL), TN_ERR_NOT_DIFFERENTIABLE, "derivative of t_none is not implemented");
+  TN_CHECK_FAILS(tn_backward_run(y, NULL), TN_ERR_NOT_DIFFERENTIABLE,
+                 "derivative of t_none is not implemented");
   TN_CHECK_PTR_NULL(tn_grad(x));
   close_scope(scope);
 }
 
 TN_TEST(autograd_record, in_place_form_of_a_body) {
-  static const tn_operator_def def = {.struct_size = sizeof def, .schema = "t_form(Tensor self) -> Tensor",
-                                      .body = times_three};
+  static const tn_operator_def def = {
+      .struct_size = sizeof def, .schema = "t_form(Tensor self) -> Tensor", .body = times_three};
   static const tn_operator_def in_place = {.struct_size = sizeof in_place,
                                            .schema = "t_form_(Tensor(a!) self) -> Tensor(a!)",
-                                           .functional = "t_form", .form = TN_FORM_INPLACE};
+                                           .functional = "t_form",
+                                           .form = TN_FORM_INPLACE};
   tn_scope *scope = open_scope();
-  tn_tensor *x = LEAF(1, 2), *y = call(&def, NULL, x), *h = tns_mul(y, y), *v = tns_slice(h, 0, NULL, &(int64_t){1}, 1);
+  tn_tensor *x = LEAF(1, 2), *y = call(&def, NULL, x), *h = tns_mul(y, y),
+            *v = tns_slice(h, 0, NULL, &(int64_t){1}, 1);
   tn_op *op;
   tni_registry_lock();
   tn_status status = tni_op_add(&in_place, "tests", &op);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Out of memory while recording and running: a status, nothing leaked, nothing changed, and the graph still good.
+ * Out of memory while recording and running: a status, nothing leaked, nothing changed, and the graph still
+ * good.
  */
 #include <tenon/kit/status.h>
 
@@ -88,7 +89,8 @@ TN_TEST(autograd_stress, backward) {
 static tn_status run_grad(void *ctx) {
   world *t = ctx;
   tn_tensor *inputs[] = {t->x, t->w}, *grads[2];
-  tn_status status = tn_grad_of(&t->h, NULL, 1, inputs, 2, &(tn_backward_options){.create_graph = true}, grads);
+  tn_status status =
+      tn_grad_of(&t->h, NULL, 1, inputs, 2, &(tn_backward_options){.create_graph = true}, grads);
   for (int i = 0; i < 2; ++i) tn_tensor_release(grads[i]);
   return status;
 }

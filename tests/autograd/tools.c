@@ -54,12 +54,14 @@ tn_tensor *tools_watched(int *freed) {
   static const tn_dim size = 3;
   tn_tensor *t;
   TN_CHECK_OK(tn_tensor_from_memory(
-      &(tn_foreign){.data = memory, .sizes = &size, .ndim = 1, .dtype = TN_FLOAT64, .deleter = count_one, .ctx = freed},
+      &(tn_foreign){
+          .data = memory, .sizes = &size, .ndim = 1, .dtype = TN_FLOAT64, .deleter = count_one, .ctx = freed},
       &t));
   return t;
 }
 
-void tools_values(tn_tensor *t, const double *values, size_t n, const char *text, const char *file, int line) {
+void tools_values(tn_tensor *t, const double *values, size_t n, const char *text, const char *file,
+                  int line) {
   if (!t) tn_test_fail(file, line, "%s is NULL", text);
   if (tn_tensor_numel(t) != (int64_t)n)
     tn_test_fail(file, line, "%s has %lld elements, expected %zu", text, (long long)tn_tensor_numel(t), n);
@@ -70,8 +72,8 @@ void tools_values(tn_tensor *t, const double *values, size_t n, const char *text
   TN_CHECK_OK(tn_tensor_to_host(wide, got, n * sizeof *got));
   tn_tensor_release(wide);
   size_t bad = 0;
-  while (bad < n && (fabs(got[bad] - values[bad]) <= 1e-9 * (1 + fabs(values[bad])) || got[bad] == values[bad] ||
-                     (isnan(got[bad]) && isnan(values[bad]))))
+  while (bad < n && (fabs(got[bad] - values[bad]) <= 1e-9 * (1 + fabs(values[bad])) ||
+                     got[bad] == values[bad] || (isnan(got[bad]) && isnan(values[bad]))))
     ++bad;
   double found = bad < n ? got[bad] : 0;
   free(got);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Short words for the autograd tests: float64 vectors written in place, and comparisons of whole tensors.
- * Tensors that these make belong to the innermost scope; a test begins with open_scope and ends with close_scope,
- * so that what leaks is a node or a gradient and not the test.
+ * Tensors that these make belong to the innermost scope; a test begins with open_scope and ends with
+ * close_scope, so that what leaks is a node or a gradient and not the test.
  */
 #ifndef TENON_TESTS_AUTOGRAD_TOOLS_H
 #define TENON_TESTS_AUTOGRAD_TOOLS_H
@@ -11,15 +11,16 @@
 
 #include "tn_test.h"
 
-#define ONE tn_int(1)
+#define ONE           tn_int(1)
 #define COUNT_OF(...) (sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 /* A plain vector, a leaf that requires grad. */
-#define VEC(...) tools_vec((double[]){__VA_ARGS__}, COUNT_OF(__VA_ARGS__), false)
+#define VEC(...)  tools_vec((double[]){__VA_ARGS__}, COUNT_OF(__VA_ARGS__), false)
 #define LEAF(...) tools_vec((double[]){__VA_ARGS__}, COUNT_OF(__VA_ARGS__), true)
 /* A number of no dims, as a leaf. */
 #define NUMBER(x) tools_number(x)
 /* The elements of a tensor, row-major, are these. */
-#define VALUES(t, ...) tools_values((t), (double[]){__VA_ARGS__}, COUNT_OF(__VA_ARGS__), #t, __FILE__, __LINE__)
+#define VALUES(t, ...) \
+  tools_values((t), (double[]){__VA_ARGS__}, COUNT_OF(__VA_ARGS__), #t, __FILE__, __LINE__)
 
 tn_scope *open_scope(void);
 /* Checks that no tns_ call in the scope failed. */

@@ -91,7 +91,7 @@ void tn_test_contains(const char *text_value, const char *part, const char *text
   tn_test_fail(file, line, "%s is false: \"%s\"", text, text_value ? text_value : "(NULL)");
 }
 
-void tn_test_null(const void *p, bool expect_null, const char *text, const char *file, int line) {
-  if (!p == expect_null) return;
-  tn_test_fail(file, line, "%s is %s", text, p ? "not NULL" : "NULL");
+void tn_test_null(bool is_null, bool expect_null, const char *text, const char *file, int line) {
+  if (is_null == expect_null) return;
+  tn_test_fail(file, line, "%s is %s", text, is_null ? "NULL" : "not NULL");
 }

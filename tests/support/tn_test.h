@@ -42,7 +42,7 @@ void tn_test_int(int64_t a, int64_t b, const char *text, const char *file, int l
 void tn_test_double(double a, double b, double tolerance, const char *text, const char *file, int line);
 void tn_test_str(const char *a, const char *b, const char *text, const char *file, int line);
 void tn_test_contains(const char *text_value, const char *part, const char *text, const char *file, int line);
-void tn_test_null(const void *p, bool expect_null, const char *text, const char *file, int line);
+void tn_test_null(bool is_null, bool expect_null, const char *text, const char *file, int line);
 
 #ifdef TN_CRITERION
 #include <criterion/criterion.h>
@@ -82,7 +82,7 @@ void tn_test_criterion_fail(void); /* tells Criterion that the running test fail
 /* `part` occurs in `text`. */
 #define TN_CHECK_CONTAINS(text, part)                                                              \
   tn_test_contains((text), (part), #text " contains " #part, __FILE__, __LINE__)
-#define TN_CHECK_PTR_NULL(p) tn_test_null((p), true, #p, __FILE__, __LINE__)
-#define TN_CHECK_NOT_NULL(p) tn_test_null((p), false, #p, __FILE__, __LINE__)
+#define TN_CHECK_PTR_NULL(p) tn_test_null((p) == NULL, true, #p, __FILE__, __LINE__)
+#define TN_CHECK_NOT_NULL(p) tn_test_null((p) == NULL, false, #p, __FILE__, __LINE__)
 
 #endif

@@ -75,16 +75,19 @@ void tn_shape_contiguous_strides(uint32_t ndim, const tn_dim *sizes, tn_dim *out
   }
 }
 
+/* Does a * b fit? Both > 0. Views of absurd sizes reach here, before anybody refused them. */
+static inline bool fits_times(tn_dim a, tn_dim b) { return TN_DIM_LE(b, TN_DIM_DIV(TN_DIM(INT64_MAX), a)); }
+
 bool tn_shape_is_contiguous(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides) {
   tn_dim expected = TN_DIM(1);
-  bool fits = true;
-  for (uint32_t d = ndim; d-- > 0;) {
+  for (uint32_t d = 0; d < ndim; d++)
     if (TN_DIM_EQ(sizes[d], 0)) return true;
+  for (uint32_t d = ndim; d-- > 0;) {
     if (TN_DIM_EQ(sizes[d], 1)) continue;
-    fits = fits && TN_DIM_EQ(strides[d], expected);
+    if (TN_DIM_NE(strides[d], expected) || !fits_times(expected, sizes[d])) return false;
     expected = TN_DIM_MUL(expected, sizes[d]);
   }
-  return fits;
+  return true;
 }
 
 /* Dims with more than one element, largest stride first; equal strides keep their order. Returns how many. */
@@ -104,7 +107,7 @@ bool tn_shape_is_dense(uint32_t ndim, const tn_dim *sizes, const tn_dim *strides
   uint8_t order[TN_MAX_RANK];
   tn_dim expected = TN_DIM(1);
   for (uint32_t i = order_by_stride(ndim, sizes, strides, order); i-- > 0;) {
-    if (TN_DIM_NE(strides[order[i]], expected)) return false;
+    if (TN_DIM_NE(strides[order[i]], expected) || !fits_times(expected, sizes[order[i]])) return false;
     expected = TN_DIM_MUL(expected, sizes[order[i]]);
   }
   return true;
