@@ -62,9 +62,17 @@ static tn_status step_chunk(int64_t begin, int64_t end, int32_t worker, void *ct
   return TN_OK;
 }
 
-static tn_status run_step(tn_call *call, arrays *a, const cpu_step *step, bool adam) {
+/* Room for the arrays of all parameters. Everything that can run out of memory happens before the first
+ * parameter is written: a failed step leaves all of them as they were. */
+static tn_status arrays_new(tn_call *call, uint32_t n, arrays **out_all) {
+  tn_memory memory;
+  TN_TRY(tn_kit_host()->scratch(call, n * sizeof **out_all, &memory));
+  *out_all = memory.address;
+  return TN_OK;
+}
+
+static tn_status run_step(arrays *a, const cpu_step *step, bool adam) {
   if (a->views[0]->numel == 0) return TN_OK;
-  TN_TRY(load_arrays(call, a));
   step_job job = {a, *step, adam};
   TN_TRY(tn_kit_host()->parallel_for(a->views[0]->numel, CPU_GRAIN_HEAVY, step_chunk, &job));
   return store_arrays(a);
@@ -92,14 +100,19 @@ static tn_status fused_adam(tn_call *call, const tn_value *args, bool decoupled)
                 .decoupled = decoupled,
                 .amsgrad = cpu_int(&args[11], 0) != 0};
   if (scaling(&args[13], &args[14], cpu_int(&args[12], 0) != 0, &s.grad_scale)) return TN_OK;
+  arrays *all;
+  TN_TRY(arrays_new(call, args[0].count, &all));
+  for (uint32_t i = 0; i < args[0].count; ++i) {
+    all[i] = (arrays){.views = {item(&args[0], i), item(&args[1], i), item(&args[2], i), item(&args[3], i),
+                                s.amsgrad ? item(&args[4], i) : NULL}};
+    TN_TRY(load_arrays(call, &all[i]));
+  }
   for (uint32_t i = 0; i < args[0].count; ++i) {
     const tn_view *steps = args[5].u.vs[i];
     double t = cpu_get_double(steps->data, steps->dtype);
     s.correction1 = 1 - pow(s.beta1, t);
     s.correction2_sqrt = sqrt(1 - pow(s.beta2, t));
-    arrays a = {.views = {item(&args[0], i), item(&args[1], i), item(&args[2], i), item(&args[3], i),
-                          s.amsgrad ? item(&args[4], i) : NULL}};
-    TN_TRY(run_step(call, &a, &s, true));
+    TN_TRY(run_step(&all[i], &s, true));
   }
   return TN_OK;
 }
@@ -122,9 +135,12 @@ tn_status cpu_op_fused_sgd(tn_call *call, const tn_value *args, tn_value *out) {
                 .first = cpu_int(&args[9], 0) != 0};
   s.no_momentum = s.momentum == 0;
   if (scaling(&args[10], &args[11], cpu_int(&args[8], 0) != 0, &s.grad_scale)) return TN_OK;
+  arrays *all;
+  TN_TRY(arrays_new(call, args[0].count, &all));
   for (uint32_t i = 0; i < args[0].count; ++i) {
-    arrays a = {.views = {item(&args[0], i), item(&args[1], i), s.no_momentum ? NULL : item(&args[2], i)}};
-    TN_TRY(run_step(call, &a, &s, false));
+    all[i] = (arrays){.views = {item(&args[0], i), item(&args[1], i), s.no_momentum ? NULL : item(&args[2], i)}};
+    TN_TRY(load_arrays(call, &all[i]));
   }
+  for (uint32_t i = 0; i < args[0].count; ++i) TN_TRY(run_step(&all[i], &s, false));
   return TN_OK;
 }

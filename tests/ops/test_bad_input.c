@@ -189,6 +189,7 @@ TN_TEST(ops_bad_input, tensors_on_different_devices) {
   TN_CHECK_FAILS(tn_tensor_to_host(meta, (float[6]){0}, 24), TN_ERR_DEVICE, "meta");
   TN_CHECK_OK(tn_mul(x, meta, &out)); /* meta wins over every device */
   TN_CHECK_INT(tn_tensor_device(out).backend, TN_BACKEND_META);
+  TN_CHECK_FAILS(tn_add_out(x, x, tn_int(1), meta), TN_ERR_DEVICE, "target on meta"); /* but no target alone does */
   tn_tensor_release(out);
   tn_tensor_release(meta);
   tn_tensor_release(x);

@@ -137,8 +137,10 @@ TN_TEST(base_parallel, many_short_regions_from_many_threads) {
   tni_parallel_stop();
 }
 
-#ifndef __SANITIZE_THREAD__ /* TSan does not follow threads across fork */
 TN_TEST(base_parallel, a_forked_child_computes_and_does_not_hang) {
+#ifdef __SANITIZE_THREAD__
+  return; /* TSan does not follow threads across fork; the name stays, so that the lists of all presets agree */
+#endif
   TN_CHECK_OK(tni_parallel_set_threads(2));
   borders b = {0};
   TN_CHECK_OK(tni_parallel_for(9, 1, note_borders, &b));
@@ -154,4 +156,3 @@ TN_TEST(base_parallel, a_forked_child_computes_and_does_not_hang) {
   TN_CHECK_INT(result, 0);
   tni_parallel_stop();
 }
-#endif
