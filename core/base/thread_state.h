@@ -72,6 +72,15 @@ static inline __attribute__((always_inline)) void *tni_block_pop(unsigned block_
   list->count--;
   return block;
 }
+/* A listed block, or NULL: for callers that have a slower way. */
+static inline __attribute__((always_inline)) void *tni_block_pop_listed(unsigned block_class) {
+  struct tni_freelist *list = &tni_tls.blocks[block_class];
+  void **block = list->head;
+  if (TNI_UNLIKELY(!block)) return NULL;
+  list->head = *block;
+  list->count--;
+  return block;
+}
 static inline __attribute__((always_inline)) void tni_block_push(void *block, unsigned block_class) {
   struct tni_freelist *list = &tni_tls.blocks[block_class];
   if (TNI_UNLIKELY(list->count >= tni_tls.block_limit)) {

@@ -32,12 +32,12 @@ uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args) 
   return layers | TNI_KEY(tni_tls.modes.default_device.backend);
 }
 
-/* First call in the process: operators and manifests are not there yet. */
-TN_COLD tn_status tni_call_started(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) {
+/* First call in the process: operators and manifests are not there yet. The call is made again. */
+tn_status tni_start(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
   TN_TRY(tni_load_init());
-  if (!atomic_load_explicit(&op->row, memory_order_acquire))
-    return tn_fail(TN_ERR_INTERNAL, "operator %s has no row after start", op->name ? op->name : "?");
-  return tni_call_keys(op, keys, args, out);
+  if (!tni_op_ready(op)) return tn_fail(TN_ERR_INTERNAL, "an operator has no row after start");
+  return tni_call_keys(op, tni_keys_of(op, args), args, out);
 }
 
 /* Adds the operator's name to the words of a failure on the way up. */
@@ -50,14 +50,14 @@ tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn
 }
 
 tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out) {
-  if (!atomic_load_explicit(&op->row, memory_order_acquire)) TN_TRY(tni_load_init());
+  if (TNI_UNLIKELY(!tni_op_ready(op))) TN_TRY(tni_load_init());
   return tni_call_keys(op, tni_keys_of(op, args), args, out);
 }
 
 tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out) {
   const tni_row *row = atomic_load_explicit(&call->op->row, memory_order_acquire);
   uint64_t keys = call->keys & (TNI_KEY(bit) - 1) & ~tni_tls.modes.exclude & row->mask;
-  const tni_cell *cell = row->cells[63 - __builtin_clzll(keys)];
+  const tni_cell *cell = row->cells[(size_t)(63 ^ __builtin_clzll(keys))];
   call->cell = cell;
   call->user = cell->user;
   call->keys = keys;

@@ -90,8 +90,7 @@ struct tn_op {
 tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out);
 /* The same where the caller has the key set at hand (typed calls). keys: OR of the tensor arguments' keys. */
 tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out);
-/* The cold parts of a call: first call of the process; backend from device argument or default; naming a failure. */
-tn_status tni_call_started(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) TN_COLD;
+/* The cold parts of a call: backend from device argument or default; naming a failure. */
 uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args);
 tn_status tni_call_failed(const tn_op *op, tn_status status) TN_COLD;
 /* tni_call_keys for the generated typed calls. sure: a required operand and no device argument, so the keys name
@@ -100,11 +99,10 @@ static inline __attribute__((always_inline)) tn_status tni_call_inline(const tn_
                                                                        const tn_value *args, tn_value *out) {
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
   const tni_row *row = atomic_load_explicit(&op->row, memory_order_acquire);
-  if (TNI_UNLIKELY(!row)) return tni_call_started(op, keys, args, out);
   if (!sure && TNI_UNLIKELY(op->choose || !(keys & TNI_KEYS_BACKENDS))) keys = tni_call_backend(op, keys, args);
   const tni_thread_modes *modes = &tni_tls.modes;
   keys = (keys | modes->include) & ~modes->exclude & row->mask;
-  const tni_cell *cell = row->cells[63 - __builtin_clzll(keys)];
+  const tni_cell *cell = row->cells[(size_t)(63 ^ __builtin_clzll(keys))];
   tn_call call;
   pair *zero = (pair *)(void *)&call;
   zero[2] = zero[3] = zero[4] = zero[5] = (pair){0, 0}; /* stream, rng, device, flags, core, reserved[0..1] */
@@ -139,6 +137,7 @@ tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
 tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */
 tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) TN_COLD;
+tn_status tni_start(tn_call *call, const tn_value *args, tn_value *out) TN_COLD; /* first call of the process */
 tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out); /* first call of a cell */
 tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out); /* core/autograd/record.c */
 

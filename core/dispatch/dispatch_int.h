@@ -32,6 +32,8 @@ static inline tni_step *tni_call_step(const tn_call *call) {
   return (uintptr_t)call->core & 1 ? NULL : call->core;
 }
 
+/* Has the operator's record been filled? */
+bool tni_op_ready(const tn_op *op);
 /* Device of a call: the Device argument, else the first operand that is not a 0-d cpu tensor beside another
  * device, else the default; and the check that the operands go together. */
 tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device);

@@ -24,6 +24,13 @@ static tni_cell autograd_cell = {.fn = tni_autograd_cell, .bit = TNI_BIT_AUTOGRA
 static tni_row first_rows[2];  /* without and with the autograd cell */
 static bool first_rows_ready;
 
+static const tni_cell start_cell = {.fn = tni_start};
+const tni_row tni_start_row = {.mask = UINT64_MAX, .cells = {[0 ... 63] = &start_cell}};
+
+bool tni_op_ready(const tn_op *op) {
+  return atomic_load_explicit(&op->row, memory_order_acquire) != &tni_start_row;
+}
+
 static void first_rows_fill(void) {
   for (uint8_t bit = 0; bit < 64; ++bit) build_cells[bit] = (tni_cell){.fn = tni_cell_build, .bit = bit};
   for (int with = 0; with < 2; ++with) {
@@ -47,7 +54,10 @@ tn_status tni_row_first(const tn_op *op, const tni_row **out_row) {
   return TN_OK;
 }
 
-static bool is_first(const tni_row *row) { return row == &first_rows[0] || row == &first_rows[1]; }
+/* Shared by operators: never freed. */
+static bool is_first(const tni_row *row) {
+  return row == &first_rows[0] || row == &first_rows[1] || row == &tni_start_row;
+}
 
 /* Publishes a copy of op's row with another cell at bit. */
 static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell) {
@@ -93,7 +103,7 @@ void tni_rows_release(void) {
   for (size_t i = 0; i < tni_op_count(); ++i) {
     tn_op *op = tni_op_at(i);
     const tni_row *row = atomic_load(&op->row);
-    if (row && !is_first(row)) {
+    if (!is_first(row)) {
       atomic_store(&op->row, &first_rows[(row->mask & TNI_KEY_AUTOGRAD) != 0]);
       tni_free((tni_row *)(uintptr_t)row);
     }

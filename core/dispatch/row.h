@@ -7,6 +7,8 @@
 
 #include "core/dispatch/dispatch.h"
 
+/* What every built-in operator starts with: every cell is tni_start. */
+extern const tni_row tni_start_row;
 /* The row of a new operator: every backend cell is tni_cell_build, the autograd cell is in place. */
 tn_status tni_row_first(const tn_op *op, const tni_row **out_row);
 /* After the kernels of (op, bit) changed: op's cell, and that of its in-place and out forms, is built anew at

@@ -45,26 +45,49 @@ static inline bool operands_flat(uint64_t tensor_args, const tn_value *args) {
   return (flags & TN_VIEW_CONTIGUOUS) != 0;
 }
 
+/* The second half of a fast call: its result is in out[0]. */
+static inline __attribute__((always_inline)) tn_status fast_kernel(tn_call *call, const tn_value *args,
+                                                                   tn_value *out) {
+  const tni_cell *cell = call->cell;
+  const tn_view *first = args[0].u.v;
+  call->device.backend = first->backend; /* the rest of it is 0 */
+  call->device.index = first->device_index;
+  call->flags |= TN_CALL_FLAT;
+  tn_status status = cell->fast_fn(call, args, out); /* call->user is the cell's: that kernel's */
+  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
+  return status;
+}
+
+/* The kernel failed or declined: nothing of the result stays. */
+static TN_COLD tn_status fast_undo(tn_call *call, const tn_value *args, tn_value *out, tn_status status) {
+  call->flags &= ~(uint32_t)TN_CALL_FLAT;
+  tn_tensor_release(out[0].u.t);
+  out[0] = tn_value_none();
+  return status == TN_DECLINED ? structured_general(call, args, out) : status;
+}
+
+/* A result that is not small. Out of line, so that the small call keeps few registers over its kernel. */
+static __attribute__((noinline)) tn_status fast_large(tn_call *call, const tn_value *args, tn_value *out,
+                                                      tn_dtype dtype) {
+  const tn_view *first = args[0].u.v;
+  tn_tensor *result;
+  TN_TRY(tni_tensor_new(dtype, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
+  out[0] = tn_value_tensor(result);
+  tn_status status = fast_kernel(call, args, out);
+  return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
+}
+
 /* Allocates and calls the kernel. word: the result's tni_view_word. */
 static inline __attribute__((always_inline)) tn_status fast_call(tn_call *call, const tn_value *args,
                                                                  tn_value *out, uint64_t word,
                                                                  size_t itemsize) {
   const tni_cell *cell = call->cell;
-  const tn_view *first = args[0].u.v;
   /* At a backend's cell with operands alike, the call's keys are that backend's bit. */
-  tn_tensor *result = tni_tensor_small(first, word, itemsize, call->keys, cell->small_bytes);
-  if (TNI_UNLIKELY(!result))
-    TN_TRY(tni_tensor_new(word & 0xff, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
+  tn_tensor *result = tni_tensor_small(args[0].u.v, word, itemsize, call->keys, cell->small_bytes);
+  if (TNI_UNLIKELY(!result)) return fast_large(call, args, out, word & 0xff);
   out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
-  call->device = tn_view_device(first);
-  call->flags |= TN_CALL_FLAT;
-  tn_status status = cell->fast_fn(call, args, out); /* call->user is the cell's: that kernel's */
-  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
-  if (TNI_LIKELY(status == TN_OK)) return TN_OK;
-  call->flags &= ~(uint32_t)TN_CALL_FLAT;
-  tn_tensor_release(out[0].u.t);
-  out[0] = tn_value_none();
-  return status;
+  tn_status status = fast_kernel(call, args, out);
+  return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
 }
 
 /* Two required operands in front, result of their dtype: most calls. Float operands keep their dtype under every
@@ -75,17 +98,15 @@ tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *o
   if (TNI_UNLIKELY(!view_alike(a, b) || !(a->flags & b->flags & TN_VIEW_CONTIGUOUS) ||
                    !(cell->fast_dtypes >> a->dtype & 1)))
     return structured_general(call, args, out);
-  tn_status status = fast_call(call, args, out, tni_view_word(a), a->itemsize);
-  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
+  return fast_call(call, args, out, tni_view_word(a), a->itemsize);
 }
 
-/* TN_DECLINED: not for the fast path. */
-static inline tn_status structured_fast(tn_call *call, const tn_value *args, tn_value *out) {
+tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   const tni_cell *cell = call->cell;
-  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return TN_DECLINED;
+  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return structured_general(call, args, out);
   const tn_view *first = args[0].u.v;
-  if (!(cell->fast_dtypes >> first->dtype & 1)) return TN_DECLINED;
+  if (!(cell->fast_dtypes >> first->dtype & 1)) return structured_general(call, args, out);
   uint64_t word = tni_view_word(first);
   if (op->promote < TN_PROMOTE_COMPARE) return fast_call(call, args, out, word, first->itemsize);
   return fast_call(call, args, out, (word & ~(uint64_t)0xff00ff) | TN_BOOL | 1 << 16, 1); /* one byte an element */
@@ -450,11 +471,6 @@ static __attribute__((noinline)) tn_status structured_general(tn_call *call, con
 
 tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
   return structured_general(call, args, out);
-}
-
-tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out) {
-  tn_status status = structured_fast(call, args, out);
-  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
 }
 
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out) {

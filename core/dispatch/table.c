@@ -9,7 +9,7 @@
 #include "core/dispatch/row.h"
 #include "ops_index.h"
 
-tn_op tni_op_table[TNI_OP_COUNT];
+tn_op tni_op_table[TNI_OP_COUNT] = {[0 ... TNI_OP_COUNT - 1] = {.row = &tni_start_row}};
 
 static struct {
   tni_mutex mutex;
@@ -100,6 +100,7 @@ static void record_clear(tn_op *op) {
   uint32_t index = op->index;
   memset(op, 0, sizeof *op);
   op->index = index;
+  atomic_init(&op->row, &tni_start_row);
 }
 
 static tn_status record_publish(tn_op *op) {
@@ -114,7 +115,7 @@ static tn_status record_publish(tn_op *op) {
 tn_status tni_ops_init(void) {
   for (size_t i = 0; i < TNI_OP_COUNT; ++i) {
     tn_op *op = &tni_op_table[i];
-    if (atomic_load(&op->row)) continue;
+    if (tni_op_ready(op)) continue;
     op->index = (uint32_t)i;
     tn_status status = record_fill(op, tni_builtin_ops[i]);
     if (status == TN_OK) status = record_publish(op);

@@ -18,15 +18,15 @@ static inline uint64_t tni_view_word(const tn_view *v) {
 }
 
 /* word: the result's tni_view_word, which is like's but for dtype and itemsize; key: the backend's bit; most: the
- * bytes that may be inline on that backend, TNI_SMALL_BYTES or 0. NULL: not small, or out of memory; then
- * tni_tensor_new knows. like is contiguous. */
+ * bytes that may be inline on that backend, TNI_SMALL_BYTES or 0. NULL: not small, or no block is listed;
+ * then tni_tensor_new knows. like is contiguous. */
 static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small(const tn_view *like, uint64_t word,
                                                                          size_t itemsize, uint64_t key,
                                                                          uint64_t most) {
   const uint64_t bytes = (uint64_t)like->numel * itemsize;
   const unsigned ndim = like->ndim;
   if (bytes - 1 >= most || ndim > TNI_INLINE_RANK) return NULL;
-  tn_tensor *t = tni_block_pop(TNI_SMALL_CLASS);
+  tn_tensor *t = tni_block_pop_listed(TNI_SMALL_CLASS);
   if (TNI_UNLIKELY(!t)) return NULL;
   tn_view *v = &t->view;
   void *data = (char *)t + TNI_DATA_OFFSET;

@@ -344,9 +344,8 @@ static __attribute__((noinline)) void die_slowly(tn_tensor *t) {
   keep_release(t);
 }
 
-/* Most tensors die young: one handle, no history, memory in their own block or their parent's. A loop, not a
- * recursion: a chain of views may be long. */
-void tn_tensor_release(tn_tensor *t) {
+/* A loop, not a recursion: a chain of views may be long. */
+static __attribute__((noinline)) void release_general(tn_tensor *t) {
   while (t) {
     uint32_t word = tni_tensor_word(t);
     tn_tensor *parent = t->parent;
@@ -359,6 +358,17 @@ void tn_tensor_release(tn_tensor *t) {
     }
     t = parent;
   }
+}
+
+/* Most tensors die young: one handle, no history, no parent, memory in their own block. */
+void tn_tensor_release(tn_tensor *t) {
+  if (!t) return;
+  uint32_t word = tni_tensor_word(t);
+  if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
+                 !(word & TNI_WORD_EXTRAS) && !t->autograd && !t->parent))
+    tni_block_push(t, word >> TNI_WORD_CLASS_SHIFT);
+  else
+    release_general(t);
 }
 
 tn_tensor *tn_tensor_retain(tn_tensor *t) {

@@ -91,38 +91,21 @@ static inline cpu_scalar scalar_of(const tn_value *v) {
   return (cpu_scalar){v->u.f, v->u.f > -0x1p63 && v->u.f < 0x1p63 ? (int64_t)v->u.f : 0};
 }
 
-/* Small contiguous calls, tensors first among the arguments: to the loop in some 50 instructions (a one-
- * element call is what dispatch is measured by). n and n_scalars are constants at each use, so the loops
- * unroll and nothing has to be kept over a call. */
+/* What the core has checked (TN_CALL_FLAT) and is small goes to the loop at once: a one-element call is what
+ * dispatch is measured by. n and n_scalars are constants at each use, so the loops unroll; everything else is
+ * behind a call, so that nothing has to be kept over one. */
 static inline __attribute__((always_inline)) tn_status
 run(const tn_call *call, uint32_t n, uint32_t n_scalars, const tn_value *args, tn_value *out) {
   const cpu_ew *ew = call->user;
   const tn_view *o = out[0].u.v;
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
-  if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not garbage */
   const int64_t numel = o->numel;
-  if (__builtin_expect((call->flags & TN_CALL_FLAT) && numel <= CPU_GRAIN_HEAVY,
-                       1)) { /* the core has checked */
-    const tn_dtype checked = args[0].u.v->dtype;
-    if (__builtin_expect(ew->flat[checked] != 0, 1)) {
-      for (uint32_t k = 0; k < n; ++k) in[k] = args[k].u.v->data;
-      for (uint32_t k = 0; k < n_scalars; ++k) scalars[k] = scalar_of(&args[n + k]);
-      ew->fns[checked](o->data, in, scalars, numel);
-      return TN_OK;
-    }
-  }
-  if (args[0].kind != TN_VAL_TENSOR || args[n - 1].kind != TN_VAL_TENSOR) return run_any(ew, args, out);
   const tn_dtype dtype = args[0].u.v->dtype;
-  uint32_t flags = o->flags;
-  bool same = numel <= CPU_GRAIN_HEAVY && ew->flat[dtype] == o->dtype;
-  for (uint32_t k = 0; k < n; ++k) {
-    const tn_view *v = args[k].u.v;
-    flags &= v->flags;
-    same = same && v->numel == numel && v->dtype == dtype;
-    in[k] = v->data;
-  }
-  if (__builtin_expect(!(flags & TN_VIEW_CONTIGUOUS) || !same, 0)) return run_any(ew, args, out);
+  if (__builtin_expect(!(call->flags & TN_CALL_FLAT) || numel > CPU_GRAIN_HEAVY || !ew->flat[dtype], 0))
+    return run_any(ew, args, out);
+  if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not garbage */
+  for (uint32_t k = 0; k < n; ++k) in[k] = args[k].u.v->data;
   for (uint32_t k = 0; k < n_scalars; ++k) scalars[k] = scalar_of(&args[n + k]);
   ew->fns[dtype](o->data, in, scalars, numel);
   return TN_OK;
