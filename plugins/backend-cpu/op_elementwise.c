@@ -101,9 +101,9 @@ run(const tn_call *call, uint32_t n, uint32_t n_scalars, const tn_value *args, t
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
   const int64_t numel = o->numel;
-  const tn_dtype dtype = args[0].u.v->dtype;
-  if (__builtin_expect(!(call->flags & TN_CALL_FLAT) || numel > CPU_GRAIN_HEAVY || !ew->flat[dtype], 0))
-    return run_any(ew, args, out);
+  if (__builtin_expect(!(call->flags & TN_CALL_FLAT) || numel > CPU_GRAIN_HEAVY, 0)) return run_any(ew, args, out);
+  const tn_dtype dtype = args[0].u.v->dtype; /* a flat call begins with a tensor */
+  if (__builtin_expect(!ew->flat[dtype], 0)) return run_any(ew, args, out);
   if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not garbage */
   for (uint32_t k = 0; k < n; ++k) in[k] = args[k].u.v->data;
   for (uint32_t k = 0; k < n_scalars; ++k) scalars[k] = scalar_of(&args[n + k]);
