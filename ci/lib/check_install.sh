@@ -41,7 +41,9 @@ int main(void) {
   return status != TN_OK;
 }
 PROGRAM
-cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix"
+generator=() # make need not be there
+command -v ninja >/dev/null && generator=(-G Ninja)
+cmake -S "$scratch" -B "$scratch/build" "${generator[@]}" -DCMAKE_PREFIX_PATH="$prefix"
 cmake --build "$scratch/build"
 "$scratch/build/check"
 
