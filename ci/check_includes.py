@@ -17,9 +17,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/operator.h",
        "tenon/layout.h"}
-APP = {"tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/load.h", "tenon/tenon.h"}
+APP = {"tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}
-FRONTEND = {"tenon/nn.h", "tenon/optim.h", "tenon/data.h", "tenon/dlpack.h"}
+FRONTEND = {"tenon/nn.h", "tenon/optim.h", "tenon/data.h", "tenon/dlpack.h", "tenon/files.h"}
 
 SEAMS = ["core/autograd/autograd.h", "core/load/load.h"]
 
@@ -32,11 +32,12 @@ RULES = [
     ("registry", [SDK, "kit", APP, GENERATED], ["registry", "core/autograd/autograd.h"]),
     ("core/include", [{"tenon/types.h"}, APP, GENERATED], []),
     ("core/base", [SDK, "kit", APP], ["core/base"]),
-    ("core/tensor", [SDK, "kit", APP], ["core/base"] + SEAMS),
-    ("core/dispatch", [SDK, "kit", APP, GENERATED], ["core/base", "core/tensor", "registry"] + SEAMS),
+    ("core/memory", [SDK, "kit", APP], ["core/base"] + SEAMS),
+    ("core/tensor", [SDK, "kit", APP], ["core/base", "core/memory"] + SEAMS),
+    ("core/dispatch", [SDK, "kit", APP, GENERATED], ["core/base", "core/memory", "core/tensor", "registry"] + SEAMS),
     ("core/autograd", [SDK, "kit", APP, GENERATED], ["core/base", "core/tensor", "core/dispatch", "core/load/load.h",
                                                      "registry"]),
-    ("core/load", [SDK, "kit", APP], ["core/base", "core/tensor", "core/dispatch", "registry"]),
+    ("core/load", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "registry"]),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
     ("frontends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),

@@ -129,15 +129,10 @@ bool tn_grad_mode_set(bool enabled) {
 
 bool tn_inference_mode(void) { return tni_tls.modes.inference; }
 
+/* Keys are left alone: the autograd cell asks for the mode, and whoever has excluded it meanwhile keeps it so. */
 bool tn_inference_mode_set(bool enabled) {
-  tni_thread_modes *modes = &tni_tls.modes;
-  bool before = modes->inference;
-  if (enabled == before) return before;
-  modes->inference = enabled;
-  if (enabled)
-    modes->exclude |= TNI_KEY_AUTOGRAD;
-  else
-    modes->exclude &= ~TNI_KEY_AUTOGRAD;
+  bool before = tni_tls.modes.inference;
+  tni_tls.modes.inference = enabled;
   return before;
 }
 

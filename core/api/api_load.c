@@ -104,14 +104,28 @@ tn_status tn_device_synchronize(tn_device device) {
 
 /* ------------------------------------------------------------------ operators */
 
-size_t tn_op_count(void) { return tni_load_init() == TN_OK ? tni_op_count() : 0; }
+/* Under the lock, because another thread may be opening a plugin that adds some, or takes them back. */
+static const tn_op *op_at(size_t i, size_t *out_count) {
+  tni_registry_lock();
+  *out_count = tni_op_count();
+  const tn_op *op = i < *out_count ? tni_op_at(i) : NULL;
+  tni_registry_unlock();
+  return op;
+}
+
+size_t tn_op_count(void) {
+  size_t n;
+  if (tni_load_init() != TN_OK) return 0;
+  op_at(0, &n);
+  return n;
+}
 
 tn_status tn_op_get(size_t i, tn_op_report *out_report) {
   TN_TRY(need(out_report, "tn_op_get", "out_report"));
   TN_TRY(tni_load_init());
-  if (i >= tni_op_count())
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "operator %zu: there are %zu", i, tni_op_count());
-  const tn_op *op = tni_op_at(i);
+  size_t n;
+  const tn_op *op = op_at(i, &n);
+  if (!op) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "operator %zu: there are %zu", i, n);
   *out_report =
       (tn_op_report){.name = op->name,
                      .schema = op->schema_text,

@@ -19,7 +19,9 @@ tn_status tn_op_find(const char *name, const tn_op **out_op) {
   return tn_fail(TN_ERR_NOT_FOUND, "there is no operator '%s'; `tenon ops` lists them", name);
 }
 
-static bool is_number(uint8_t kind) { return kind == TN_VAL_BOOL || kind == TN_VAL_INT || kind == TN_VAL_FLOAT; }
+static bool is_number(uint8_t kind) {
+  return kind == TN_VAL_BOOL || kind == TN_VAL_INT || kind == TN_VAL_FLOAT;
+}
 
 static bool elem_fits(const tni_arg *a, uint8_t elem) {
   switch (a->type) {
@@ -70,8 +72,9 @@ static tn_status fill_argument(const tn_op *op, uint32_t i, const tn_value *give
   }
   if (absent) return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' is missing", op->name, a->name);
   if (!kind_fits(a, given) || !entries_present(a, given))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: argument '%s' has a value of the wrong kind (%d); the schema is %s",
-                   op->name, a->name, given->kind, op->schema_text);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "%s: argument '%s' has a value of the wrong kind (%d); the schema is %s", op->name,
+                   a->name, given->kind, op->schema_text);
   *out = *given;
   return TN_OK;
 }
@@ -82,8 +85,13 @@ tn_status tn_op_call(const tn_op *op, const tn_value *args, size_t n_args, tn_va
   if (n_args > op->n_args)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s takes %d arguments, got %zu", op->name, op->n_args, n_args);
   if (n_out < op->n_outs)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s has %d results, the array holds %zu", op->name, op->n_outs, n_out);
-  for (uint32_t i = 0; i < op->n_args; ++i) TN_TRY(fill_argument(op, i, i < n_args ? &args[i] : NULL, &full[i]));
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s has %d results, the array holds %zu", op->name, op->n_outs,
+                   n_out);
+  if (op->list_result && (out[0].kind != TN_VAL_LIST || (out[0].count && !out[0].u.ts)))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s returns a list; out[0] is to be one, with the caller's array",
+                   op->name);
+  for (uint32_t i = 0; i < op->n_args; ++i)
+    TN_TRY(fill_argument(op, i, i < n_args ? &args[i] : NULL, &full[i]));
   for (uint32_t i = 0; i < op->n_outs && !op->list_result; ++i) out[i] = tn_value_none();
   return tni_call(op, full, out);
 }

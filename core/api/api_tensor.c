@@ -23,6 +23,10 @@ void *tn_tensor_data(tn_tensor *tensor) {
   return b && (b->def->flags & TN_BACKEND_HOST_MEMORY) ? tensor->view.data : NULL;
 }
 
+int64_t tn_tensor_storage_offset(const tn_tensor *tensor) {
+  return tensor && tensor->view.itemsize ? tni_view_offset(&tensor->view) / tensor->view.itemsize : 0;
+}
+
 bool tn_tensor_is_contiguous(const tn_tensor *tensor) {
   return tensor && (tensor->view.flags & TN_VIEW_CONTIGUOUS);
 }
@@ -79,11 +83,11 @@ static tn_status read_bytes(tn_tensor *t, void *data, uint64_t bytes) {
   const tn_backend_def *def = tni_backend_get(t->view.backend)->def;
   if (!bytes) return TN_OK;
   if (t->view.backend == TN_BACKEND_META) return tn_fail(TN_ERR_DEVICE, "a meta tensor has no data");
+  if (def->synchronize) TN_TRY(def->synchronize(def->ctx, t->view.device_index));
   if (def->flags & TN_BACKEND_HOST_MEMORY) {
     memcpy(data, t->view.data, bytes);
     return TN_OK;
   }
-  if (def->synchronize) TN_TRY(def->synchronize(def->ctx, t->view.device_index));
   return def->to_host(def->ctx, t->view.device_index, t->view.mem, t->view.offset_bytes, data, bytes, NULL);
 }
 

@@ -113,16 +113,17 @@ static tn_status accumulator_new(tn_tensor *leaf, tni_node **out_node) {
 }
 
 /* Two threads may meet a leaf for the first time at once: one node wins. */
+static tni_mutex accumulators = TNI_MUTEX_INIT;
+TNI_FORK_LOCK(accumulators, TNI_FORK_AUTOGRAD, accumulators);
 static tn_status accumulator_publish(tn_tensor *leaf, tni_autograd *slot, tni_node **out_node) {
-  static tni_mutex mutex = TNI_MUTEX_INIT;
   tn_status status = TN_OK;
-  tni_mutex_lock(&mutex);
+  tni_mutex_lock(&accumulators);
   tni_node *node = atomic_load_explicit(&slot->accumulator, memory_order_acquire);
   if (!node) {
     status = accumulator_new(leaf, &node);
     if (status == TN_OK) atomic_store_explicit(&slot->accumulator, node, memory_order_release);
   }
-  tni_mutex_unlock(&mutex);
+  tni_mutex_unlock(&accumulators);
   *out_node = node;
   return status;
 }

@@ -204,14 +204,18 @@ static tn_status start(tni_graph_task *task) {
     run->seeds[i] = NULL;
     TN_TRY(tni_task_deliver(task, tni_task_find(task, run->roots[i].fn), run->roots[i].nr, seed));
   }
-  for (uint32_t i = 0; i < task->n_entries; ++i) {
+  /* Workers begin with the first that is handed out; what they make ready meanwhile they hand out themselves. */
+  tn_status status = TN_OK;
+  if (task->shared) tni_mutex_lock(&task->lock);
+  for (uint32_t i = 0; i < task->n_entries && status == TN_OK; ++i) {
     if (task->entries[i].deps || !is_wanted(&task->entries[i])) continue;
     if (task->shared)
-      TN_TRY(tni_task_hand_out(task, i));
+      status = tni_task_hand_out(task, i);
     else
       tni_task_push(task, i);
   }
-  return TN_OK;
+  if (task->shared) tni_mutex_unlock(&task->lock);
+  return status;
 }
 
 static tn_status run_here(tni_run *run) {
@@ -227,8 +231,7 @@ static tn_status run_here(tni_run *run) {
     tni_mutex_init(&task.lock);
     task.owner = tni_tls.device_worker;
     tni_thread_snapshot(&task.modes);
-    if (status == TN_OK) task.status = start(&task);
-    if (status == TN_OK) status = tni_task_run_shared(&task);
+    if (status == TN_OK) status = tni_task_run_shared(&task, start(&task));
     tni_mutex_deinit(&task.lock);
   } else {
     uint32_t index;

@@ -76,7 +76,8 @@ tn_status tni_task_evaluate(tni_graph_task *task, uint32_t index);
 bool tni_is_accelerator(tn_device device);
 /* Pushes a ready entry where it runs. A failure (no thread) is the run's. */
 tn_status tni_task_hand_out(tni_graph_task *task, uint32_t index);
-/* The calling thread's part of a shared run: returns when nothing is pending. */
-tn_status tni_task_run_shared(tni_graph_task *task);
+/* The calling thread's part of a shared run, of which workers may have done some: returns when nothing is pending.
+ * started: how handing out its first nodes ended. */
+tn_status tni_task_run_shared(tni_graph_task *task, tn_status started);
 
 #endif

@@ -47,6 +47,7 @@ static struct {
   hook *all;
   uint64_t last_id;
 } hooks = {.mutex = TNI_MUTEX_INIT};
+TNI_FORK_LOCK(hooks, TNI_FORK_AUTOGRAD, hooks.mutex);
 
 static void hook_free(hook *h) {
   if (h->free_ctx) h->free_ctx(h->ctx);

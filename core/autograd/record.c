@@ -156,6 +156,16 @@ static tn_status check_target(const tn_tensor *t) {
   return TN_OK;
 }
 
+static tn_status check_written(const tn_op *op, const tn_value *args) {
+  for (uint64_t m = op->write_args; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) TN_TRY(check_target(v->u.t));
+    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+      if (v->u.ts[i]) TN_TRY(check_target(v->u.ts[i]));
+  }
+  return TN_OK;
+}
+
 /* The history-to-be of an in-place call, made before the write. */
 typedef struct rebase {
   tn_tensor *target;
@@ -217,12 +227,7 @@ static tn_status run_parts_in_place(tn_call *call, const tn_value *args, uint32_
 static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   uint32_t written = (uint32_t)__builtin_ctzll(op->write_args);
-  for (uint64_t m = op->write_args; m; m &= m - 1) {
-    const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR) TN_TRY(check_target(v->u.t));
-    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
-      if (v->u.ts[i]) TN_TRY(check_target(v->u.ts[i]));
-  }
+  TN_TRY(check_written(op, args));
   if (args[written].kind != TN_VAL_TENSOR || (op->write_args & (op->write_args - 1)))
     return tn_fail(TN_ERR_NOT_DIFFERENTIABLE,
                    "an operator that writes several tensors has no gradient; turn grad mode off to call it");
@@ -251,7 +256,8 @@ tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out) 
   if (TNI_UNLIKELY(op->form == TN_FORM_OUT))
     return tn_fail(TN_ERR_STATE, "an out= call is not recorded, but one of its tensors requires grad");
   if (op->flags & TN_OP_ALWAYS_BODY) return tni_body_step(call, args, out);
-  if (op->write_args) return run_in_place(call, args, out);
+  if (op->write_args && op->form != TN_FORM_FUNCTIONAL) return run_in_place(call, args, out);
+  if (op->write_args) TN_TRY(check_written(op, args)); /* beside results: running statistics */
   if (op->flags & TN_OP_NONDIFF) return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
   if (!op->grad && op->body) return op->body(call, args, out);
   return run_functional(call, args, out);

@@ -137,8 +137,9 @@ static tn_status replay_recorded(const tn_tensor *view, tn_tensor **out_twin) {
 }
 
 /* Installs the twin's history unless another thread was faster. */
+static tni_mutex adoptions = TNI_MUTEX_INIT;
+TNI_FORK_LOCK(adoptions, TNI_FORK_AUTOGRAD, adoptions);
 static tn_status adopt(tn_tensor *view, tn_tensor *twin, uint32_t version) {
-  static tni_mutex mutex = TNI_MUTEX_INIT;
   tni_autograd *slot;
   TN_TRY(tni_slot_ensure(view, &slot));
   tni_autograd *from = twin->autograd;
@@ -146,7 +147,7 @@ static tn_status adopt(tn_tensor *view, tn_tensor *twin, uint32_t version) {
   tn_status status = TN_OK;
   if (slot->retains_grad && from && from->grad_fn)
     status = tni_hooks_add_retain(from->grad_fn, from->output_nr, slot->cell);
-  tni_mutex_lock(&mutex);
+  tni_mutex_lock(&adoptions);
   if (status == TN_OK && atomic_load_explicit(&slot->view_version, memory_order_acquire) != version) {
     old = slot->grad_fn;
     slot->grad_fn = from ? from->grad_fn : NULL;
@@ -154,7 +155,7 @@ static tn_status adopt(tn_tensor *view, tn_tensor *twin, uint32_t version) {
     if (slot->grad_fn) tni_node_retain(slot->grad_fn);
     atomic_store_explicit(&slot->view_version, version, memory_order_release);
   }
-  tni_mutex_unlock(&mutex);
+  tni_mutex_unlock(&adoptions);
   if (old && slot->retains_grad) tni_hooks_drop_retain(old, slot->cell);
   tni_node_release(old);
   return status;

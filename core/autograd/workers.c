@@ -30,6 +30,16 @@ static struct {
   tni_device_worker *workers;
 } engine = {.mutex = TNI_MUTEX_INIT, .changed = TNI_COND_INIT};
 
+/* A forked child has no workers: its first run on an accelerator starts new ones. */
+static void before_fork(void) { tni_mutex_lock(&engine.mutex); }
+static void after_fork(void) { tni_mutex_unlock(&engine.mutex); }
+static void after_fork_child(void) {
+  engine.workers = NULL;
+  tni_cond_init(&engine.changed); /* its waiters do not exist */
+  tni_mutex_unlock(&engine.mutex);
+}
+TNI_FORK_PART(engine, TNI_FORK_AUTOGRAD, before_fork, after_fork, after_fork_child);
+
 bool tni_is_accelerator(tn_device device) {
   if (device.backend == TN_BACKEND_CPU || device.backend == TN_BACKEND_META) return false;
   const tni_backend *backend = tni_backend_get(device.backend);
@@ -153,9 +163,10 @@ tn_status tni_task_hand_out(tni_graph_task *task, uint32_t index) {
   return status;
 }
 
-tn_status tni_task_run_shared(tni_graph_task *task) {
+tn_status tni_task_run_shared(tni_graph_task *task, tn_status started) {
   tni_device_worker *self = tni_tls.device_worker;
   tni_mutex_lock(&engine.mutex);
+  poison(task, started); /* unless a worker has failed meanwhile: its status is there already */
   for (;;) {
     uint32_t index;
     work *w;

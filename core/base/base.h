@@ -138,6 +138,38 @@ typedef struct tni_once {
 void tni_once_run(tni_once *once, void (*fn)(void));
 tn_status tni_worker_start(void (*fn)(void *ctx), void *ctx, const char *name, tni_worker **out_worker);
 void tni_worker_join(tni_worker *worker); /* waits and frees */
+/* Note [Fork] in fork.c. Ranks in the order in which locks nest, outermost first. */
+enum {
+  TNI_FORK_LOADER,
+  TNI_FORK_REGISTRY,
+  TNI_FORK_AUTOGRAD,
+  TNI_FORK_GENERATORS,
+  TNI_FORK_MEMORY,
+  TNI_FORK_PARALLEL,
+  TNI_FORK_LOG,
+  TNI_FORK_RANKS
+};
+/* before runs in the thread that forks, then parent or child on the two sides. */
+typedef struct tni_fork_part {
+  uint32_t rank; /* TNI_FORK_... */
+  void (*before)(void);
+  void (*parent)(void);
+  void (*child)(void);
+  struct tni_fork_part *next; /* the list's */
+} tni_fork_part;
+/* Only while the library is being loaded (from constructors). part lives as long as the process. */
+void tni_at_fork(tni_fork_part *part);
+#define TNI_FORK_PART(name, rank, before, parent, child)                                            \
+  __attribute__((constructor)) static void name##_register(void) {                                  \
+    static tni_fork_part part = {rank, before, parent, child, NULL};                                \
+    tni_at_fork(&part);                                                                             \
+  }                                                                                                 \
+  _Static_assert((rank) < TNI_FORK_RANKS, "a rank of the list")
+/* A lock of file scope that a fork finds free. */
+#define TNI_FORK_LOCK(name, rank, mutex)                                                            \
+  static void name##_take(void) { tni_mutex_lock(&(mutex)); }                                       \
+  static void name##_give(void) { tni_mutex_unlock(&(mutex)); }                                     \
+  TNI_FORK_PART(name, rank, name##_take, name##_give, name##_give)
 /* CPUs in this process's affinity mask and cgroup quota, at least 1. */
 int32_t tni_cpu_count(void);
 

@@ -11,7 +11,6 @@
  * training step asks for regions every few microseconds and waking a sleeper costs 3.4 us (BUDGETS).
  * After a fork the child has no workers: the generation tells, and its first region starts new ones.
  */
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -35,7 +34,7 @@ static struct {
   /* Counts regions (and stop) above 16 bits; below them: how many workers help. So a worker that does not
    * help never reads `region`, which may be the next one's already. */
   _Atomic uint64_t ticket;
-  _Atomic int32_t pending;    /* chunks of workers that have not ended */
+  _Atomic int32_t pending; /* chunks of workers that have not ended */
   _Atomic int32_t sleepers;
   _Atomic int32_t caller_sleeps;
   _Atomic int32_t busy;       /* a region is running */
@@ -44,7 +43,7 @@ static struct {
   int32_t started_generation;
   int32_t n_workers;
   tni_worker **workers;
-  bool stop;
+  _Atomic bool stop;
   region region;
   _Atomic tn_status status; /* first error of the region */
   _Atomic(char *) words;
@@ -58,8 +57,16 @@ static inline void relax(void) {
 #endif
 }
 
+/* The worker number of this thread: inside a chunk its own, so that nested regions of several workers that share
+ * one array of per-worker places do not meet in place 0. */
+static int32_t own_number(void) { return tni_tls.parallel_worker ? tni_tls.parallel_worker - 1 : 0; }
+
+static int64_t chunk_end(const region *r, int64_t begin) {
+  return r->n - begin > r->chunk ? begin + r->chunk : r->n;
+}
+
 static void run_chunk(const region *r, int32_t i) {
-  int64_t begin = r->chunk * i, end = begin + r->chunk < r->n ? begin + r->chunk : r->n;
+  int64_t begin = r->chunk * i, end = chunk_end(r, begin);
   int32_t outer = tni_tls.parallel_worker;
   tni_tls.parallel_worker = i + 1;
   tn_status status = r->fn(begin, end, i, r->ctx);
@@ -110,8 +117,13 @@ static void after_fork_parent(void) { tni_mutex_unlock(&pool.mutex); }
 static void after_fork_child(void) {
   atomic_fetch_add(&pool.generation, 1);
   atomic_store(&pool.busy, 0); /* whose region it was does not exist here */
+  atomic_store(&pool.caller_sleeps, 0);
+  pool.stop = false;
+  tni_cond_init(&pool.wake); /* a condition whose waiters vanished may never wake another */
+  tni_cond_init(&pool.done);
   tni_mutex_unlock(&pool.mutex);
 }
+TNI_FORK_PART(pool, TNI_FORK_PARALLEL, before_fork, after_fork_parent, after_fork_child);
 
 /* In a forked child the parent's workers do not exist: forget them. */
 static void forget_workers(void) {
@@ -133,8 +145,6 @@ static tn_status start_worker(int32_t index) {
 
 /* Starts workers 1 .. n-1. Fewer than asked is no failure: chunks of missing ones run on the caller. */
 static void start_workers(int32_t n) {
-  static bool handlers;
-  if (!handlers) handlers = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
   tni_worker **workers = tni_realloc(pool.workers, (size_t)n * sizeof *workers);
   if (!workers) return;
   pool.workers = workers;
@@ -187,8 +197,8 @@ static tn_status run_on_pool(const region *r) {
 /* Nested, contended or one-chunk regions: the same chunks, in order, first error wins. */
 static tn_status run_here(const region *r) {
   for (int32_t i = 0; i < r->n_chunks; ++i) {
-    int64_t begin = r->chunk * i, end = begin + r->chunk < r->n ? begin + r->chunk : r->n;
-    TN_TRY(r->fn(begin, end, 0, r->ctx));
+    int64_t begin = r->chunk * i;
+    TN_TRY(r->fn(begin, chunk_end(r, begin), own_number(), r->ctx));
   }
   return TN_OK;
 }
@@ -196,12 +206,12 @@ static tn_status run_here(const region *r) {
 tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx) {
   if (n <= 0) return TN_OK;
   if (grain < 1) grain = 1;
-  if (n <= grain) return fn(0, n, tni_tls.parallel_worker ? tni_tls.parallel_worker - 1 : 0, ctx);
-  int64_t most = (n + grain - 1) / grain;
+  if (n <= grain) return fn(0, n, own_number(), ctx);
+  int64_t most = n / grain + (n % grain != 0);
   int32_t threads = tni_parallel_threads();
   region r = {fn, ctx, n, 0, most < threads ? (int32_t)most : threads};
-  r.chunk = (n + r.n_chunks - 1) / r.n_chunks;
-  r.n_chunks = (int32_t)((n + r.chunk - 1) / r.chunk);
+  r.chunk = n / r.n_chunks + (n % r.n_chunks != 0);
+  r.n_chunks = (int32_t)(n / r.chunk + (n % r.chunk != 0));
   if (r.n_chunks == 1 || tni_tls.parallel_worker) return run_here(&r);
   int32_t idle = 0;
   if (!atomic_compare_exchange_strong(&pool.busy, &idle, 1)) return run_here(&r);
@@ -233,7 +243,10 @@ tn_status tni_parallel_set_threads(int32_t n) {
   return TN_OK;
 }
 
+/* Waits for the region that another thread runs, and is one itself to those that come meanwhile: they run inline. */
 void tni_parallel_stop(void) {
+  if (tni_tls.parallel_worker) return; /* from a chunk: its own region cannot end before it returns */
+  for (int32_t idle = 0; !atomic_compare_exchange_strong(&pool.busy, &idle, 1); idle = 0) sched_yield();
   if (pool.started_generation != atomic_load(&pool.generation)) forget_workers();
   tni_mutex_lock(&pool.mutex);
   pool.stop = true;
@@ -246,4 +259,5 @@ void tni_parallel_stop(void) {
   pool.workers = NULL;
   pool.n_workers = 0;
   pool.stop = false;
+  atomic_store(&pool.busy, 0);
 }

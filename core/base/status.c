@@ -144,6 +144,7 @@ static struct {
   void *ctx;
   _Atomic int32_t level; /* 0: TENON_LOG not read yet */
 } logger = {.mutex = TNI_MUTEX_INIT};
+TNI_FORK_LOCK(logger, TNI_FORK_LOG, logger.mutex);
 
 static int32_t log_level(void) {
   int32_t level = atomic_load_explicit(&logger.level, memory_order_relaxed);

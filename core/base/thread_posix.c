@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads, locks and the thread-exit hook over pthreads. The only file that knows pthreads besides parallel.c's
- * fork handler.
+ * Threads, locks and the thread-exit hook over pthreads. The only file that knows pthreads besides fork.c.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/base.h"
 #include "core/base/thread_state.h"
@@ -88,8 +88,8 @@ static int32_t cgroup_cpus(void) {
 }
 
 int32_t tni_cpu_count(void) {
-  cpu_set_t set;
-  int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  cpu_set_t set; /* of 1024 CPUs; a larger machine does not fit, and is asked for all it has */
+  int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
   int32_t quota = cgroup_cpus();
   if (n > quota) n = quota;
   return n < 1 ? 1 : n;
@@ -102,6 +102,8 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static void thread_exit(void *unused) {
   (void)unused;
+  if (tni_tls.front) tni_tls.front_free(tni_tls.front);
+  tni_tls.front = NULL;
   tni_block_trim();
   tni_error_release(tni_tls.error);
   tni_tls.error = NULL;

@@ -17,10 +17,10 @@ typedef struct tni_thread_modes {
   tn_device default_device;
   tn_dtype default_dtype;
   bool grad_enabled;
-  bool inference;          /* also puts the autograd bit into exclude */
+  bool inference;
   uint32_t call_flags;     /* TN_CALL_DETERMINISTIC or 0: every call starts with it */
   int32_t forward_level;   /* reserved for forward-mode gradients; 0 = none */
-  int32_t reserved;
+  uint32_t memory_tag;     /* core/memory: what is allocated is counted under it; 0 = untagged */
   struct tni_transform *transforms; /* reserved: stack of pushed modes and transforms (DESIGN 4) */
   void *autocast;          /* reserved */
   void *saved_hooks;       /* reserved: pack and unpack hooks */
@@ -40,6 +40,8 @@ typedef struct tni_thread {
   bool freeing_nodes;          /* such a release is running on this thread */
   struct tni_device_worker *device_worker; /* backward: this thread serves an accelerator; else NULL */
   uint64_t fail_after, fail_count; /* stress build */
+  struct tni_front *front;     /* core/memory: cached small blocks of host memory, or NULL */
+  void (*front_free)(struct tni_front *front); /* for the thread's end; set with front */
   bool armed;                  /* the thread-exit destructor is set */
   uint32_t block_limit;        /* most blocks on one list: 0 until armed, and where lists are off */
   struct tni_freelist {

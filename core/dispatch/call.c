@@ -66,10 +66,21 @@ tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_v
 
 tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out) {
   const tni_cell *cell = call->cell;
-  uint64_t saved = tni_tls.modes.exclude;
-  tni_tls.modes.exclude |= TNI_KEY(cell->bit);
-  uint64_t keys = tni_call_backend(call->op, tni_keys_of(call->op, args), args);
-  tn_status status = tni_call_keys(call->op, keys, args, out);
-  tni_tls.modes.exclude = saved;
+  if (cell->bit < TN_BACKEND_LIMIT)
+    return tn_fail(TN_ERR_PLUGIN, "redispatch is for layers; below a kernel of %s there is nothing",
+                   tni_backend_name(cell->bit));
+  const tn_op *op = call->op;
+  const tni_row *row = atomic_load_explicit(&op->row, memory_order_acquire);
+  tni_thread_modes *modes = &tni_tls.modes;
+  uint64_t saved = modes->exclude;
+  modes->exclude |= TNI_KEY(cell->bit);
+  uint64_t keys = tni_call_backend(op, tni_keys_of(op, args), args);
+  tn_call below = {.host = call->host, .op = op, .flags = modes->call_flags};
+  below.keys = (keys | modes->include) & ~modes->exclude & row->mask;
+  cell = row->cells[63 - __builtin_clzll(below.keys)];
+  below.cell = cell;
+  below.user = cell->user;
+  tn_status status = cell->fn(&below, args, out); /* who called the operator names it in a failure's words */
+  modes->exclude = saved;
   return status;
 }

@@ -4,7 +4,7 @@
  * registry entries say `body: c:NAME`; each function here is the tn_body_NAME.
  *
  * copy_ stands here as the last link of its provider chain: where no kernel copies between two backends, the
- * bytes go through host memory.
+ * bytes go through host memory (Note [Faces]).
  */
 #include <tenon/kit/dtype.h>
 #include <tenon/kit/shape.h>
@@ -33,6 +33,13 @@ tn_status tni_copy(tn_tensor *dst, tn_tensor *src) {
   return status;
 }
 
+tn_status tni_copy_uncounted(tn_tensor *dst, tn_tensor *src) {
+  uint32_t version = tni_version_get(dst);
+  tn_status status = tni_copy(dst, src);
+  if (dst->version) atomic_store_explicit(&dst->version->value, version, memory_order_relaxed);
+  return status;
+}
+
 tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_tensor **out_tensor) {
   const tn_view *v = &src->view;
   TN_TRY(tni_tensor_new(dtype, v->ndim, v->sizes, NULL, device, out_tensor));
@@ -45,74 +52,95 @@ tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_ten
 
 /* ------------------------------------------------------------------ copy_ through the host */
 
+/* Note [Faces]
+ * A face is a cpu tensor that stands for one side of a copy that no kernel makes: over the same memory if the host
+ * can read it, else over a host copy of the bytes from the tensor's first element to its last, with the same
+ * strides. So any geometry of any backend can be copied, at the price of the gaps between strided elements: those of a
+ * target are read, and written back as they were. */
+typedef struct face {
+  tn_tensor *tensor; /* owned */
+  void *bytes;       /* owned: the host copy, or NULL */
+  int64_t first;     /* offset of the host copy in the backend's memory */
+  uint64_t size;
+} face;
+
 static bool on_host(const tn_view *v) {
   const tni_backend *b = tni_backend_get(v->backend);
   return b && (b->def->flags & TN_BACKEND_HOST_MEMORY);
 }
 
-/* Moves the bytes of two contiguous views of one dtype and shape. */
-static tn_status move_bytes(const tn_view *dst, const tn_view *src) {
-  uint64_t bytes = (uint64_t)src->numel * src->itemsize;
-  const tn_backend_def *to = tni_backend_get(dst->backend)->def, *from = tni_backend_get(src->backend)->def;
-  if (!bytes) return TN_OK;
-  if (on_host(src)) return to->from_host(to->ctx, dst->device_index, dst->mem, dst->offset_bytes, src->data, bytes, NULL);
-  if (on_host(dst)) return from->to_host(from->ctx, src->device_index, src->mem, src->offset_bytes, dst->data, bytes, NULL);
-  void *stage = tni_alloc(bytes);
-  if (!stage) return tni_oom(bytes, "staging a copy between two devices");
-  tn_status status = from->to_host(from->ctx, src->device_index, src->mem, src->offset_bytes, stage, bytes, NULL);
-  if (status == TN_OK) status = to->from_host(to->ctx, dst->device_index, dst->mem, dst->offset_bytes, stage, bytes, NULL);
-  tni_free(stage);
+static tn_status face_read(const face *f, const tn_view *v) {
+  const tn_backend_def *def = tni_backend_get(v->backend)->def;
+  if (def->synchronize) TN_TRY(def->synchronize(def->ctx, v->device_index));
+  return def->to_host(def->ctx, v->device_index, v->mem, f->first, f->bytes, f->size, NULL);
+}
+
+/* read: the old bytes are wanted. */
+static tn_status face_stage(face *f, const tn_view *v, bool read) {
+  int64_t begin, end;
+  tn_view_byte_range(v, &begin, &end);
+  f->first = v->offset_bytes + begin;
+  f->size = (uint64_t)(end - begin);
+  f->bytes = tni_alloc(f->size);
+  if (!f->bytes) return tni_oom(f->size, "staging a copy between two devices");
+  return read ? face_read(f, v) : TN_OK;
+}
+
+static void face_release(face *f) {
+  tn_tensor_release(f->tensor);
+  tni_free(f->bytes);
+}
+
+static tn_status face_make(face *f, tn_tensor *t, bool read) {
+  const tn_view *v = &t->view;
+  *f = (face){NULL, NULL, 0, 0};
+  if (v->backend == TN_BACKEND_CPU) {
+    f->tensor = tn_tensor_retain(t);
+    return TN_OK;
+  }
+  bool host = on_host(v);
+  tn_status status = host || !v->numel ? TN_OK : face_stage(f, v, read);
+  if (status == TN_OK) {
+    char *data = host ? v->data : f->bytes ? (char *)f->bytes + (v->offset_bytes - f->first) : NULL;
+    const tn_foreign cpu = {
+        .data = data, .sizes = v->sizes, .strides = v->strides, .ndim = v->ndim, .dtype = v->dtype};
+    status = tni_tensor_foreign(&cpu, &f->tensor);
+  }
+  if (status != TN_OK) {
+    face_release(f);
+    *f = (face){NULL, NULL, 0, 0};
+  }
   return status;
 }
 
-/* A contiguous tensor on `device` with src's values expanded to dst's shape, in dst's dtype. */
-static tn_status to_cpu_like(tn_tensor *src, const tn_view *like, tn_tensor **out) {
-  tn_device cpu = {TN_BACKEND_CPU, 0, 0};
-  tn_tensor *flat = NULL;
-  *out = NULL;
-  if (on_host(&src->view)) return tni_cast_copy(src, like->dtype, cpu, out);
-  if (!(src->view.flags & TN_VIEW_CONTIGUOUS))
-    return tn_fail(TN_ERR_MISSING_KERNEL, "copying a strided tensor of %s needs that backend's copy_ kernel",
-                   tni_backend_name(src->view.backend));
-  TN_TRY(tni_tensor_new(src->view.dtype, src->view.ndim, src->view.sizes, NULL, cpu, &flat));
-  tn_status status = move_bytes(&flat->view, &src->view);
-  if (status == TN_OK) status = tni_cast_copy(flat, like->dtype, cpu, out);
-  tn_tensor_release(flat);
-  return status;
-}
-
-/* An accelerator without a strided copy kernel still takes contiguous bytes. */
-static tn_status copy_through_host(tn_tensor *dst, tn_tensor *src) {
-  tn_tensor *staged = NULL, *shaped = NULL;
-  tn_device cpu = {TN_BACKEND_CPU, 0, 0};
-  TN_TRY(to_cpu_like(src, &dst->view, &staged));
-  tn_status status = tni_tensor_new(dst->view.dtype, dst->view.ndim, dst->view.sizes, NULL, cpu, &shaped);
-  if (status == TN_OK) status = tni_copy(shaped, staged); /* broadcasts */
-  if (status == TN_OK && !(dst->view.flags & TN_VIEW_CONTIGUOUS))
-    status = tn_fail(TN_ERR_MISSING_KERNEL, "copying into a strided tensor of %s needs that backend's copy_ kernel",
-                     tni_backend_name(dst->view.backend));
-  if (status == TN_OK) status = move_bytes(&dst->view, &shaped->view);
-  tn_tensor_release(staged);
-  tn_tensor_release(shaped);
-  return status;
+/* The host copy goes back to the device. */
+static tn_status face_write(const face *f, const tn_view *v) {
+  const tn_backend_def *def = tni_backend_get(v->backend)->def;
+  return f->bytes ? def->from_host(def->ctx, v->device_index, v->mem, f->first, f->bytes, f->size, NULL)
+                  : TN_OK;
 }
 
 tn_status tn_body_copy_(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   (void)out;
   tn_tensor *dst = args[0].u.t, *src = args[1].u.t;
+  face from, to;
+  if (dst->view.backend == TN_BACKEND_CPU && src->view.backend == TN_BACKEND_CPU)
+    return tn_fail(TN_ERR_MISSING_KERNEL, "no provider on cpu copies %s into %s",
+                   tn_dtype_name(src->view.dtype), tn_dtype_name(dst->view.dtype));
   if (src->view.backend == TN_BACKEND_META)
-    return tn_fail(TN_ERR_DEVICE, "a meta tensor has no data to copy to %s", tni_backend_name(dst->view.backend));
-  if (on_host(&dst->view) && !on_host(&src->view)) {
-    tn_tensor *staged;
-    TN_TRY(to_cpu_like(src, &dst->view, &staged));
-    tn_status status = tni_copy(dst, staged);
-    tn_tensor_release(staged);
-    return status;
+    return tn_fail(TN_ERR_DEVICE, "a meta tensor has no data to copy to %s",
+                   tni_backend_name(dst->view.backend));
+  TN_TRY(face_make(&from, src, true));
+  tn_status status = face_make(&to, dst, !(dst->view.flags & TN_VIEW_CONTIGUOUS));
+  if (status == TN_OK) {
+    status = tni_copy_uncounted(to.tensor, from.tensor);
+    if (status == TN_OK) status = face_write(&to, &dst->view);
+    face_release(&to);
   }
-  TN_TRY(copy_through_host(dst, src));
-  tni_version_bump(dst);
-  return TN_OK;
+  face_release(&from);
+  if (status == TN_OK) tni_version_bump(dst);
+  return status;
 }
 
 /* ------------------------------------------------------------------ detach, resize_, set_ */
@@ -126,35 +154,59 @@ tn_status tn_body_detach(tn_call *call, const tn_value *args, tn_value *out) {
   return TN_OK;
 }
 
-tn_status tni_resize(tn_tensor *t, uint32_t ndim, const tn_dim *sizes) {
+/* Bytes from the start of the memory to the end of t with these sizes. */
+static tn_status bytes_needed(const tn_tensor *t, uint32_t ndim, const tn_dim *sizes, uint64_t *out_bytes) {
   tn_dim numel;
   TN_TRY(tn_shape_numel(ndim, sizes, &numel));
-  if (tn_shape_equal(ndim, sizes, t->view.ndim, t->view.sizes)) return TN_OK;
-  uint64_t have = tni_storage_bytes(tni_storage_of(t));
-  uint64_t need = (uint64_t)numel * t->view.itemsize + (uint64_t)t->view.offset_bytes;
-  if (need <= have || t->view.backend == TN_BACKEND_META) {
-    TN_TRY(tni_tensor_set_geometry(t, ndim, sizes, NULL, 0));
-    tni_version_bump(t);
+  if (!__builtin_mul_overflow((uint64_t)numel, t->view.itemsize, out_bytes) &&
+      !__builtin_add_overflow(*out_bytes, (uint64_t)tni_view_offset(&t->view), out_bytes) &&
+      *out_bytes <= INT64_MAX)
     return TN_OK;
-  }
-  /* A second handle may be a view's: handles and views share one count, so both refuse. */
-  bool shared = t->parent || t->owner || atomic_load(&t->keep) > 1 || atomic_load(&t->refs) > 1;
-  if (shared && t->view.numel)
-    return tn_fail(TN_ERR_STATE,
-                   "growing a tensor whose memory views or other handles share is refused: %llu bytes needed, %llu there",
-                   (unsigned long long)need, (unsigned long long)have);
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "a tensor of %lld elements of %u bytes is too large",
+                 (long long)numel, t->view.itemsize);
+}
+
+/* The old elements stay in front, as ATen keeps them. */
+static tn_status keep_elements(tn_tensor *fresh, tn_tensor *old) {
+  const tn_view *v = &old->view;
+  if (!v->numel || v->numel > fresh->view.numel || !(v->flags & TN_VIEW_CONTIGUOUS)) return TN_OK;
+  if (v->backend == TN_BACKEND_META) return TN_OK;
+  tn_tensor *head;
+  TN_TRY(tni_tensor_alias(fresh, v->ndim, v->sizes, v->strides, 0, true, &head));
+  tn_status status = tni_copy(head, old);
+  tn_tensor_release(head);
+  return status;
+}
+
+/* A second handle may be a view's: handles and views share one count, so both refuse. A view never gets memory of
+ * its own, not even an empty one: it would no longer be a view of its base. */
+static tn_status check_growth(const tn_tensor *t, uint64_t need, uint64_t have) {
+  const tn_tensor *owner = t->owner ? t->owner : t;
+  bool shared = atomic_load(&owner->keep) > 1 || atomic_load(&t->refs) > 1;
+  if (!t->parent && !(shared && t->view.numel)) return TN_OK;
+  return tn_fail(
+      TN_ERR_STATE,
+      "growing a tensor whose memory views or other handles share is refused: %llu bytes needed, %llu there",
+      (unsigned long long)need, (unsigned long long)have);
+}
+
+tn_status tni_resize_fits(const tn_tensor *t, uint32_t ndim, const tn_dim *sizes, bool *out_fits) {
+  uint64_t need, have = tni_storage_bytes(tni_storage_of(t));
+  TN_TRY(bytes_needed(t, ndim, sizes, &need));
+  *out_fits = need <= have || t->view.backend == TN_BACKEND_META;
+  return *out_fits ? TN_OK : check_growth(t, need, have);
+}
+
+tn_status tni_resize(tn_tensor *t, uint32_t ndim, const tn_dim *sizes) {
+  bool fits;
+  if (tn_shape_equal(ndim, sizes, t->view.ndim, t->view.sizes)) return TN_OK;
+  TN_TRY(tni_resize_fits(t, ndim, sizes, &fits));
+  if (fits) return tni_tensor_set_geometry(t, ndim, sizes, NULL, 0);
   tn_tensor *fresh;
   TN_TRY(tni_tensor_new(t->view.dtype, ndim, sizes, NULL, tn_view_device(&t->view), &fresh));
-  tn_status status = TN_OK;
-  if (t->view.numel && t->view.numel <= fresh->view.numel && (t->view.flags & TN_VIEW_CONTIGUOUS)) {
-    tn_tensor *head; /* the old elements stay in front, as ATen keeps them */
-    status = tni_tensor_alias(fresh, t->view.ndim, t->view.sizes, t->view.strides, 0, true, &head);
-    if (status == TN_OK) status = tni_copy(head, t);
-    if (status == TN_OK) tn_tensor_release(head);
-  }
+  tn_status status = keep_elements(fresh, t);
   if (status == TN_OK) status = tni_tensor_set(t, fresh);
   tn_tensor_release(fresh);
-  if (status == TN_OK) tni_version_bump(t);
   return status;
 }
 
@@ -167,7 +219,11 @@ tn_status tn_body_resize_(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   (void)out;
   TN_TRY(refuse_history(args[0].u.t, "resizing"));
-  return tni_resize(args[0].u.t, args[1].count, args[1].u.ints);
+  tn_tensor *self = args[0].u.t;
+  if (tn_shape_equal(args[1].count, args[1].u.ints, self->view.ndim, self->view.sizes)) return TN_OK;
+  TN_TRY(tni_resize(self, args[1].count, args[1].u.ints));
+  tni_version_bump(self);
+  return TN_OK;
 }
 
 tn_status tn_body_set_source_tensor(tn_call *call, const tn_value *args, tn_value *out) {

@@ -44,7 +44,7 @@ typedef struct tni_cell {
   uint8_t bit;
   bool body_last;             /* a body stands behind the chain */
   /* The first provider, where the fast path may call it without asking: floating dtypes that it claims, 0 if it
-   * claims no full rank, wants contiguous copies made, or is not deterministic. */
+   * claims no full rank or not all arguments, wants contiguous copies made, or is not deterministic. */
   uint32_t fast_dtypes;
   uint32_t small_bytes;       /* most bytes of a result that may lie in the tensor's block on this backend */
   tn_kernel_fn fast_fn;       /* its user pointer is `user` */
@@ -135,7 +135,9 @@ tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *o
 tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
+tn_status tni_view_list_step(tn_call *call, const tn_value *args, tn_value *out); /* ... with a list result */
 tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */
+tn_status tni_body_checked(tn_call *call, const tn_value *args, tn_value *out); /* meta rule, then composite */
 tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) TN_COLD;
 tn_status tni_start(tn_call *call, const tn_value *args, tn_value *out) TN_COLD; /* first call of the process */
 tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out); /* first call of a cell */

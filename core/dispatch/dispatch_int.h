@@ -16,12 +16,13 @@ typedef struct tni_step {
   const tn_op *op;          /* as called */
   const tn_value *args;     /* as called */
   tn_value cast[TNI_MAX_ARGS]; /* what the kernel gets where a cast or copy was needed */
-  tn_tensor *temps[TNI_MAX_ARGS]; /* owned: casts */
+  tn_tensor *temps[2 * TNI_MAX_ARGS]; /* owned: an argument may be brought to the device, then cast */
   uint32_t n_temps;
   bool replaced;            /* cast holds the kernel's arguments, else args do */
   uint32_t n_out;
   tn_tensor *result[TNI_MAX_OUTS]; /* owned: what the kernel writes; retained if it is the target itself */
   tn_tensor *target[TNI_MAX_OUTS]; /* borrowed: in-place and out targets */
+  uint32_t counted;         /* bit i: target i was resized, which counted its write already */
   tn_desc *descs;
   struct tni_cast_list *lists; /* owned: casts of tensor lists */
   struct tni_scratch *scratch;
@@ -46,14 +47,25 @@ void tni_cast_lists_release(tni_step *step);
 /* Casts and copies of a step. */
 tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args);
 tn_status tni_step_localise(tni_step *step, tn_device device);
-/* Overlap rules of in-place and out targets: TN_OK, or the refusal; *out_temporary: write to a temporary first. */
-tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, bool *out_temporary);
-/* Resizes in place, keeping identity and version; new memory if the storage is too small. */
+/* A list of n empty places that the step releases with its entries. */
+tn_status tni_step_list(tni_step *step, uint32_t n, tn_tensor ***out_items);
+/* Overlap rules of in-place and out targets: TN_OK, or the refusal; *out_temporary: write to a temporary first.
+ * written: what of the target will be written, which differs from it where an out= call resizes it. */
+tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, const tn_view *written,
+                            bool *out_temporary);
+/* Calls a TN_KERNEL_CONTIGUOUS provider: with contiguous copies where need be (contiguous.c). */
+tn_status tni_call_contiguous(tn_call *call, tni_step *step, const tni_kernel *kernel, const tn_value *args,
+                              tn_value *out);
+/* Resizes in place, keeping identity; new memory if the storage is too small. The caller counts the version. */
 tn_status tni_resize(tn_tensor *t, uint32_t ndim, const tn_dim *sizes);
+/* Whether tni_resize would refuse; *out_fits: the elements stay in the memory that t has. */
+tn_status tni_resize_fits(const tn_tensor *t, uint32_t ndim, const tn_dim *sizes, bool *out_fits);
 /* The record of copy_. */
 const tn_op *tni_op_copy(void);
 /* dst.copy_(src) below every layer; counts as one write to dst. */
 tn_status tni_copy(tn_tensor *dst, tn_tensor *src);
+/* The same as part of a write that is counted elsewhere. */
+tn_status tni_copy_uncounted(tn_tensor *dst, tn_tensor *src);
 /* A fresh row-major tensor with src's values in another dtype or on another device, below every layer. */
 tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_tensor **out_tensor);
 

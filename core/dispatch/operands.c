@@ -69,17 +69,17 @@ tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_de
     *out_device = args[op->device_arg].u.d;
     return TN_OK;
   }
+  if (!(op->tensor_args | op->list_args)) {
+    tn_device def = tni_tls.modes.default_device;
+    *out_device = def.backend == cell->bit ? def : v.device;
+    return TN_OK;
+  }
   if (op->flags & TN_OP_CROSS_DEVICE) {
     /* The target decides, then the first operand. */
     unsigned first = op->write_args ? (unsigned)__builtin_ctzll(op->write_args)
                                     : (unsigned)__builtin_ctzll(op->tensor_args | op->list_args);
     const tn_value *value = &args[first];
     *out_device = value->kind == TN_VAL_TENSOR ? tn_view_device(value->u.v) : v.device;
-    return TN_OK;
-  }
-  if (!(op->tensor_args | op->list_args)) {
-    tn_device def = tni_tls.modes.default_device;
-    *out_device = def.backend == cell->bit ? def : v.device;
     return TN_OK;
   }
   TN_TRY(each_operand(op, args, vote, &v));
@@ -106,24 +106,22 @@ static tn_status replace_arg(tni_step *step, unsigned i, tn_dtype dtype, tn_devi
   return TN_OK;
 }
 
-/* 0-d cpu operands beside another backend: the kernel gets them where it runs. */
-tn_status tni_step_localise(tni_step *step, tn_device device) {
-  const tn_op *op = step->op;
-  if (op->flags & TN_OP_CROSS_DEVICE) return TN_OK;
-  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
-    unsigned i = (unsigned)__builtin_ctzll(m);
-    const tn_value *v = &step->args[i];
-    if (v->kind == TN_VAL_TENSOR && v->u.v->backend != device.backend)
-      TN_TRY(replace_arg(step, i, v->u.v->dtype, device));
-  }
-  return TN_OK;
-}
-
 struct tni_cast_list {
   struct tni_cast_list *next;
   uint32_t n;
   tn_tensor *items[]; /* owned; entries may be NULL */
 };
+
+tn_status tni_step_list(tni_step *step, uint32_t n, tn_tensor ***out_items) {
+  size_t bytes = sizeof(struct tni_cast_list) + n * sizeof(tn_tensor *);
+  struct tni_cast_list *list = tni_alloc_zero(bytes);
+  if (!list) return tni_oom(bytes, "a list of temporaries");
+  list->n = n;
+  list->next = step->lists;
+  step->lists = list;
+  *out_items = list->items;
+  return TN_OK;
+}
 
 void tni_cast_lists_release(tni_step *step) {
   while (step->lists) {
@@ -134,31 +132,50 @@ void tni_cast_lists_release(tni_step *step) {
   }
 }
 
-static bool list_differs(const tn_value *v, tn_dtype dtype) {
+/* dtype NONE: as it is. Only 0-d cpu tensors are ever elsewhere: tni_call_device has refused the others. */
+static bool is_at_home(const tn_tensor *t, tn_dtype dtype, tn_device device) {
+  return t->view.backend == device.backend && (dtype == TN_DTYPE_NONE || t->view.dtype == dtype);
+}
+
+static bool list_differs(const tn_value *v, tn_dtype dtype, tn_device device) {
   for (uint32_t k = 0; k < v->count; ++k)
-    if (v->u.ts[k] && v->u.ts[k]->view.dtype != dtype) return true;
+    if (v->u.ts[k] && !is_at_home(v->u.ts[k], dtype, device)) return true;
   return false;
 }
 
-/* Replaces list argument i by one whose tensors all have the dtype. */
-static tn_status cast_list(tni_step *step, unsigned i, tn_dtype dtype) {
-  const tn_value *v = &step->args[i];
-  if (!list_differs(v, dtype)) return TN_OK;
-  size_t bytes = sizeof(struct tni_cast_list) + v->count * sizeof(tn_tensor *);
-  struct tni_cast_list *list = tni_alloc_zero(bytes);
-  if (!list) return tni_oom(bytes, "a list of casts");
-  list->n = v->count;
-  list->next = step->lists;
-  step->lists = list;
-  for (uint32_t k = 0; k < v->count; ++k) {
-    tn_tensor *t = v->u.ts[k];
-    if (!t || t->view.dtype == dtype)
-      list->items[k] = tn_tensor_retain(t);
+/* Replaces list argument i by one whose tensors all have the dtype and are on the device. */
+static tn_status replace_list(tni_step *step, unsigned i, tn_dtype dtype, tn_device device) {
+  const tn_value v = current_args(step)[i];
+  tn_tensor **items = NULL;
+  if (!list_differs(&v, dtype, device)) return TN_OK;
+  TN_TRY(tni_step_list(step, v.count, &items));
+  for (uint32_t k = 0; k < v.count; ++k) {
+    tn_tensor *t = v.u.ts[k];
+    if (!t || is_at_home(t, dtype, device))
+      items[k] = tn_tensor_retain(t);
     else
-      TN_TRY(tni_cast_copy(t, dtype, tn_view_device(&t->view), &list->items[k]));
+      TN_TRY(tni_cast_copy(t, dtype == TN_DTYPE_NONE ? t->view.dtype : dtype,
+                           t->view.backend == device.backend ? tn_view_device(&t->view) : device, &items[k]));
   }
   own_args(step);
-  step->cast[i].u.ts = list->items;
+  step->cast[i].u.ts = items;
+  return TN_OK;
+}
+
+/* 0-d cpu operands beside another backend: the kernel gets them where it runs. */
+tn_status tni_step_localise(tni_step *step, tn_device device) {
+  const tn_op *op = step->op;
+  if (op->flags & (TN_OP_CROSS_DEVICE | TN_OP_NO_KERNEL)) return TN_OK; /* empty_like reads sizes only */
+  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &step->args[i];
+    if (v->kind == TN_VAL_TENSOR && v->u.v->backend != device.backend)
+      TN_TRY(replace_arg(step, i, v->u.v->dtype, device));
+  }
+  for (uint64_t m = op->list_args & ~op->write_args; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    if (step->args[i].kind == TN_VAL_LIST) TN_TRY(replace_list(step, i, TN_DTYPE_NONE, device));
+  }
   return TN_OK;
 }
 
@@ -174,7 +191,7 @@ tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args) {
   }
   for (uint64_t m = op->list_args & ~targets & ~keep_args; m; m &= m - 1) {
     unsigned i = (unsigned)__builtin_ctzll(m);
-    if (step->args[i].kind == TN_VAL_LIST) TN_TRY(cast_list(step, i, compute));
+    if (step->args[i].kind == TN_VAL_LIST) TN_TRY(replace_list(step, i, compute, step->call->device));
   }
   return TN_OK;
 }
@@ -184,21 +201,22 @@ tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args) {
 typedef struct overlap_check {
   const tn_op *op;
   tn_tensor *target;
+  const tn_view *written;
   bool temporary;
 } overlap_check;
 
 static tn_status check_operand(void *ctx, tn_tensor *t) {
   overlap_check *c = ctx;
-  if (t == c->target && !(c->op->form == TN_FORM_OUT)) {
-    if (!(c->op->functional->flags & TN_OP_POINTWISE_ALIAS) && c->op->functional != c->op) c->temporary = true;
+  uint32_t flags = c->op->functional->flags;
+  if (t == c->target) { /* of out= calls only the target itself is left here: see is_input */
+    if (c->op->form == TN_FORM_INPLACE && !(flags & TN_OP_POINTWISE_ALIAS) && c->op->functional != c->op)
+      c->temporary = true;
     return TN_OK;
   }
-  if (t->view.storage != c->target->view.storage || t->view.numel == 0) return TN_OK;
-  if (t == c->target) return TN_OK; /* the out= argument itself */
-  int overlap = tn_view_overlap(&c->target->view, &t->view);
+  int overlap = tn_view_overlap(c->written, &t->view);
   if (overlap == TN_OVERLAP_NONE) return TN_OK;
   if (overlap == TN_OVERLAP_EXACT) {
-    if (c->op->functional->flags & TN_OP_POINTWISE_ALIAS) return TN_OK;
+    if (flags & TN_OP_POINTWISE_ALIAS) return TN_OK;
     if (c->op->form == TN_FORM_INPLACE) {
       c->temporary = true;
       return TN_OK;
@@ -207,22 +225,35 @@ static tn_status check_operand(void *ctx, tn_tensor *t) {
   return tn_fail(TN_ERR_OVERLAP, "the target shares part of its memory with an input; clone the input first");
 }
 
-/* The out= argument may be the same handle as an input: count its appearances. */
-static bool out_is_input(const tn_op *op, const tn_value *args, const tn_tensor *target) {
-  for (uint64_t m = op->tensor_args & ~op->write_args; m; m &= m - 1) {
-    const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR && v->u.t == target) return true;
-  }
+static bool holds(const tn_value *v, const tn_tensor *t) {
+  if (v->kind == TN_VAL_TENSOR) return v->u.t == t;
+  for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+    if (v->u.ts[i] == t) return true;
   return false;
 }
 
-tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, bool *out_temporary) {
-  overlap_check c = {op, target, false};
+/* Is the out= argument also an input, by the same handle? */
+static bool is_input(const tn_op *op, const tn_value *args, const tn_tensor *target) {
+  for (uint64_t m = (op->tensor_args | op->list_args) & ~op->write_args; m; m &= m - 1)
+    if (holds(&args[__builtin_ctzll(m)], target)) return true;
+  return false;
+}
+
+tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *target, const tn_view *written,
+                            bool *out_temporary) {
+  overlap_check c = {op, target, written, false};
   *out_temporary = false;
-  if (tn_view_self_overlap(&target->view) != TN_OVERLAP_NONE)
-    return tn_fail(TN_ERR_OVERLAP, "elements of the target share memory (an expanded tensor?); clone it first");
-  if (op->form == TN_FORM_OUT && !(op->functional->flags & TN_OP_POINTWISE_ALIAS) && out_is_input(op, args, target))
-    return tn_fail(TN_ERR_OVERLAP, "the out= tensor is also an input, which this operator does not allow");
+  if (tn_view_self_overlap(written) != TN_OVERLAP_NONE)
+    return tn_fail(TN_ERR_OVERLAP,
+                   "elements of the target share memory (an expanded tensor?); clone it first");
+  if (op->form == TN_FORM_OUT && is_input(op, args, target)) {
+    if (!(op->functional->flags & TN_OP_POINTWISE_ALIAS))
+      return tn_fail(TN_ERR_OVERLAP, "the out= tensor is also an input, which this operator does not allow");
+    if (written->sizes != target->view.sizes)
+      return tn_fail(TN_ERR_OVERLAP, "the out= tensor is also an input; its shape %s is not the result's %s",
+                     tn_shape_format(target->view.ndim, target->view.sizes, TN_SHAPE_TEXT),
+                     tn_shape_format(written->ndim, written->sizes, TN_SHAPE_TEXT));
+  }
   TN_TRY(each_operand(op, args, check_operand, &c));
   *out_temporary = c.temporary;
   return TN_OK;

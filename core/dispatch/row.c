@@ -17,11 +17,11 @@ typedef struct cell_block {
   const tni_kernel *chain[];
 } cell_block;
 
-static cell_block *cells;      /* every built cell; registry lock */
-static tni_row *retired;       /* replaced rows; registry lock */
+static cell_block *cells; /* every built cell; registry lock */
+static tni_row *retired;  /* replaced rows; registry lock */
 static tni_cell build_cells[64];
 static tni_cell autograd_cell = {.fn = tni_autograd_cell, .bit = TNI_BIT_AUTOGRAD};
-static tni_row first_rows[2];  /* without and with the autograd cell */
+static tni_row first_rows[2]; /* without and with the autograd cell */
 static bool first_rows_ready;
 
 static const tni_cell start_cell = {.fn = tni_start};
@@ -59,14 +59,14 @@ static bool is_first(const tni_row *row) {
   return row == &first_rows[0] || row == &first_rows[1] || row == &tni_start_row;
 }
 
-/* Publishes a copy of op's row with another cell at bit. */
-static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell) {
+/* Publishes a copy of op's row with another cell at bit. met: calls meet it there. */
+static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell, bool met) {
   const tni_row *old = atomic_load_explicit(&op->row, memory_order_relaxed);
-  if (old->cells[bit] == cell && (old->mask & TNI_KEY(bit))) return TN_OK;
+  if (old->cells[bit] == cell && !(old->mask & TNI_KEY(bit)) == !met) return TN_OK;
   tni_row *row = tni_alloc(sizeof *row);
   if (!row) return tni_oom(sizeof *row, "a row of the dispatch table");
   *row = *old;
-  row->mask |= TNI_KEY(bit);
+  row->mask = met ? row->mask | TNI_KEY(bit) : row->mask & ~TNI_KEY(bit);
   row->cells[bit] = cell;
   row->older = NULL;
   atomic_store_explicit(&op->row, row, memory_order_release);
@@ -78,7 +78,17 @@ static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell) {
   return TN_OK;
 }
 
-static tn_status reset_one(tn_op *op, unsigned bit) { return row_replace(op, bit, &build_cells[bit]); }
+static uint32_t count_kernels(const tn_op *op, uint8_t bit) {
+  uint32_t n = 0;
+  for (const tni_kernel *k = op->kernels; k; k = k->next) n += k->bit == bit;
+  return n;
+}
+
+/* A layer whose last kernel went is met no more: it would have nothing to run. */
+static tn_status reset_one(tn_op *op, uint8_t bit) {
+  bool met = bit < TN_BACKEND_LIMIT || count_kernels(op->functional, bit) > 0;
+  return row_replace(op, bit, &build_cells[bit], met);
+}
 
 tn_status tni_rows_reset(tn_op *op, uint8_t bit) {
   TN_TRY(reset_one(op, bit));
@@ -117,12 +127,6 @@ void tni_rows_release(void) {
 
 /* ------------------------------------------------------------------ building a cell */
 
-static uint32_t count_kernels(const tn_op *op, uint8_t bit) {
-  uint32_t n = 0;
-  for (const tni_kernel *k = op->kernels; k; k = k->next) n += k->bit == bit;
-  return n;
-}
-
 /* Insertion sort: chains are short. */
 static void chain_add(const tni_kernel **chain, uint32_t n, const tni_kernel *kernel) {
   while (n && tni_kernel_before(kernel, chain[n - 1])) {
@@ -139,20 +143,22 @@ static bool is_plain_binary(const tn_op *op) {
 }
 
 static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, uint32_t n_chain) {
-  uint32_t flags = op->functional->flags;
   const tn_op *f = op->functional;
+  uint32_t flags = f->flags;
+  bool fast = n_chain && (flags & TN_OP_ELEMENTWISE) && f->schema->n_results == 1 && !f->rng;
   if (flags & TN_OP_ALWAYS_BODY) return f->body ? tni_body_step : tni_missing;
-  if (flags & TN_OP_VIEW) return tni_view_step;
-  if (n_chain && (flags & TN_OP_ELEMENTWISE) && op->form == TN_FORM_FUNCTIONAL)
+  if (flags & TN_OP_VIEW) return op->list_result ? tni_view_list_step : tni_view_step;
+  if (fast && op->form == TN_FORM_FUNCTIONAL && !op->write_args)
     return is_plain_binary(op) ? tni_structured_binary : tni_structured_elementwise;
-  if (n_chain && (flags & TN_OP_ELEMENTWISE) && op->form == TN_FORM_INPLACE && op->write_args == 1)
-    return tni_structured_inplace;
+  if (fast && op->form == TN_FORM_INPLACE && op->write_args == 1) return tni_structured_inplace;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
   if (bit == TN_BACKEND_META && f->meta) return tni_structured;
+  if (f->body && f->meta) return tni_body_checked;
   return f->body ? tni_body_step : tni_missing;
 }
 
-static void fast_fill(tni_cell *cell, const tni_kernel *k) {
+static void fast_fill(tni_cell *cell, const tn_op *f, const tni_kernel *k) {
+  if (k->max_args < f->n_args) return;
   if (k->max_rank < TN_MAX_RANK || (k->flags & (TN_KERNEL_CONTIGUOUS | TN_KERNEL_NONDETERMINISTIC))) return;
   cell->fast_dtypes = (uint32_t)(k->dtypes & TN_DTYPES_FLOAT);
   cell->fast_fn = k->fn;
@@ -179,7 +185,7 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
     block->cell.fn = block->chain[0]->fn;
     block->cell.user = block->chain[0]->user;
   }
-  if (n && bit < TN_BACKEND_LIMIT) fast_fill(&block->cell, block->chain[0]);
+  if (n && bit < TN_BACKEND_LIMIT) fast_fill(&block->cell, f, block->chain[0]);
   block->next = cells;
   cells = block;
   *out_cell = &block->cell;
@@ -197,7 +203,7 @@ tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
   const tni_row *row = atomic_load_explicit(&op->row, memory_order_relaxed);
   if (row->cells[bit]->fn == tni_cell_build) {
     status = cell_make(op, bit, &cell);
-    if (status == TN_OK) status = row_replace(op, bit, cell);
+    if (status == TN_OK) status = row_replace(op, bit, cell, true);
   } else {
     cell = row->cells[bit]; /* another thread was faster */
   }
@@ -212,6 +218,7 @@ tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) {
   (void)args;
   (void)out;
   const tni_cell *cell = call->cell;
-  return tn_fail(TN_ERR_MISSING_KERNEL, "no kernel for %s and no composite serves %s; `tenon why` names the providers",
+  return tn_fail(TN_ERR_MISSING_KERNEL,
+                 "no kernel for %s and no composite serves %s; `tenon why` names the providers",
                  tni_backend_name(cell->bit), call->op->functional->name);
 }

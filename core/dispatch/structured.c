@@ -112,6 +112,20 @@ tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_val
   return fast_call(call, args, out, (word & ~(uint64_t)0xff00ff) | TN_BOOL | 1 << 16, 1); /* one byte an element */
 }
 
+/* Do two contiguous views of one size and device share no byte (*out_exact false) or every one (true)? Memory may
+ * have been imported twice, so addresses are compared where there are some. */
+static inline bool flat_apart(const tn_view *a, const tn_view *b, bool *out_exact) {
+  const uint64_t bytes = (uint64_t)a->numel * a->itemsize;
+  uint64_t distance = (uint64_t)((uintptr_t)a->data - (uintptr_t)b->data);
+  *out_exact = false;
+  if (TNI_UNLIKELY(!a->data)) {
+    if (a->storage != b->storage) return true;
+    distance = (uint64_t)(a->offset_bytes - b->offset_bytes);
+  }
+  *out_exact = distance == 0;
+  return distance >= bytes && -distance >= bytes;
+}
+
 /* In place over contiguous self: other operands lie elsewhere or are exactly self. */
 static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   const tn_op *op = call->op;
@@ -121,8 +135,8 @@ static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   if (!(cell->fast_dtypes >> first->dtype & 1) || op->promote >= TN_PROMOTE_COMPARE) return TN_DECLINED;
   if ((first->flags & TN_VIEW_READ_ONLY) || !args[0].u.t->version) return TN_DECLINED;
   for (uint64_t m = op->tensor_args & ~(uint64_t)1; m; m &= m - 1) {
-    const tn_view *b = args[__builtin_ctzll(m)].u.v;
-    if (b->storage == first->storage && !(b->data == first->data && (op->flags & TN_OP_POINTWISE_ALIAS)))
+    bool exact;
+    if (!flat_apart(args[__builtin_ctzll(m)].u.v, first, &exact) && !(exact && (op->flags & TN_OP_POINTWISE_ALIAS)))
       return TN_DECLINED;
   }
   tn_value target = args[0];
@@ -131,7 +145,7 @@ static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   tn_status status = cell->fast_fn(call, args, &target);
   if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
   if (TNI_LIKELY(status == TN_OK)) tni_version_bump(args[0].u.t);
-  call->flags &= ~(uint32_t)TN_CALL_FLAT;
+  call->flags &= ~(uint32_t)(TN_CALL_IN_PLACE | TN_CALL_FLAT);
   return status;
 }
 
@@ -206,13 +220,18 @@ static tn_status check_writable(const tn_tensor *t) {
   return TN_OK;
 }
 
-/* out= targets take the result's shape: a warning, unless they were empty. */
-static tn_status resize_out(tn_tensor *t, uint32_t ndim, const tn_dim *sizes) {
+/* out= targets take the result's shape: a warning, unless they were empty. Counts as the call's write, since what
+ * was there is gone even if the kernel fails. */
+static tn_status resize_out(tni_step *step, uint32_t i, uint32_t ndim, const tn_dim *sizes) {
+  tn_tensor *t = step->target[i];
   if (tn_shape_equal(t->view.ndim, t->view.sizes, ndim, sizes)) return TN_OK;
   if (t->view.numel != 0)
     tn_log(TN_LOG_WARN, "an out= tensor of shape %s was resized to %s",
            tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT), tn_shape_format(ndim, sizes, TN_SHAPE_TEXT));
-  return tni_resize(t, ndim, sizes);
+  TN_TRY(tni_resize(t, ndim, sizes));
+  tni_version_bump(t);
+  step->counted |= 1u << i;
+  return TN_OK;
 }
 
 static tn_status check_target_shape(const tn_op *op, const tn_tensor *t, const tn_desc *d) {
@@ -222,25 +241,57 @@ static tn_status check_target_shape(const tn_op *op, const tn_tensor *t, const t
                  tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT));
 }
 
-/* Chooses where result i is written: the target itself, or a temporary that is copied into it afterwards. */
-static tn_status bind_target(tni_step *step, uint32_t i, tn_device device) {
+/* Two results may not be written to one place. */
+static tn_status check_other_targets(const tni_step *step, uint32_t i) {
+  for (uint32_t k = 0; k < i; ++k)
+    if (step->target[k] == step->target[i] || tn_view_overlap(&step->target[k]->view, &step->target[i]->view))
+      return tn_fail(TN_ERR_OVERLAP, "the targets of results %u and %u share memory", k, i);
+  return TN_OK;
+}
+
+/* Overlap of what will be written: of the target as it is, or as an out= call resizes it. New memory meets
+ * nothing. */
+static tn_status check_memory(const tni_step *step, tn_tensor *t, const tn_desc *d, bool *out_temporary) {
+  tn_view written = t->view;
+  tn_dim strides[TN_MAX_RANK];
+  if (!tn_shape_equal(t->view.ndim, t->view.sizes, d->ndim, d->sizes)) {
+    bool fits;
+    TN_TRY(tni_resize_fits(t, d->ndim, d->sizes, &fits));
+    tni_contiguous_strides(d->ndim, d->sizes, strides);
+    written.ndim = d->ndim;
+    written.sizes = d->sizes;
+    written.strides = strides;
+    tni_view_finish(&written);
+    if (!fits) written.numel = 0;
+  }
+  return tni_check_overlap(step->op, step->args, t, &written, out_temporary);
+}
+
+/* Everything that can be refused about the target of result i. Nothing is changed. */
+static tn_status check_target(tni_step *step, uint32_t i, tn_device device) {
   const tn_op *op = step->op;
-  tn_desc *d = &step->descs[i];
+  const tn_desc *d = &step->descs[i];
   tn_tensor *t = target_of(step, i);
   if (!t) return tn_fail(TN_ERR_INVALID_ARGUMENT, "the target of result %u is missing; a tensor was expected", i);
   TN_TRY(check_writable(t));
   step->target[i] = t;
-  if (d->absent || d->unknown) return TN_OK;
+  TN_TRY(check_other_targets(step, i));
+  if (d->absent) return TN_OK;
   if (t->view.backend != device.backend || t->view.device_index != device.index)
     return tn_fail(TN_ERR_DEVICE, "the result is on %s:%d, the target on %s:%d", tni_backend_name(device.backend),
                    device.index, tni_backend_name(t->view.backend), t->view.device_index);
   if (!tn_can_cast(d->dtype, t->view.dtype))
     return tn_fail(TN_ERR_DTYPE, "a result of dtype %s cannot be stored in a target of dtype %s",
                    tn_dtype_name(d->dtype), tn_dtype_name(t->view.dtype));
-  bool temporary = false;
-  if (op->form == TN_FORM_INPLACE) TN_TRY(check_target_shape(op, t, d));
-  TN_TRY(tni_check_overlap(op, step->args, t, &temporary));
-  if (op->form == TN_FORM_OUT) TN_TRY(resize_out(t, d->ndim, d->sizes));
+  return op->form == TN_FORM_INPLACE && !d->unknown ? check_target_shape(op, t, d) : TN_OK;
+}
+
+/* Chooses where result i is written: the target itself, or a temporary that is copied into it afterwards. */
+static tn_status bind_target(tni_step *step, uint32_t i, bool temporary, tn_device device) {
+  tn_desc *d = &step->descs[i];
+  tn_tensor *t = step->target[i];
+  if (d->absent || d->unknown) return TN_OK;
+  if (step->op->form == TN_FORM_OUT) TN_TRY(resize_out(step, i, d->ndim, d->sizes));
   if (temporary || t->view.dtype != d->dtype) {
     d->layout = TN_DESC_CONTIGUOUS;
     return new_result(step, i, device);
@@ -250,9 +301,22 @@ static tn_status bind_target(tni_step *step, uint32_t i, tn_device device) {
   return TN_OK;
 }
 
+static tn_status check_targets(tni_step *step, tn_device device, bool *out_temporary) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn_desc *d = &step->descs[i];
+    out_temporary[i] = false;
+    TN_TRY(check_target(step, i, device));
+    if (!d->absent && !d->unknown) TN_TRY(check_memory(step, step->target[i], d, &out_temporary[i]));
+  }
+  return TN_OK;
+}
+
 static tn_status make_results(tni_step *step, tn_device device) {
+  bool temporary[TNI_MAX_OUTS];
+  bool functional = step->op->form == TN_FORM_FUNCTIONAL;
+  if (!functional) TN_TRY(check_targets(step, device, temporary));
   for (uint32_t i = 0; i < step->n_out; ++i)
-    TN_TRY(step->op->form == TN_FORM_FUNCTIONAL ? new_result(step, i, device) : bind_target(step, i, device));
+    TN_TRY(functional ? new_result(step, i, device) : bind_target(step, i, temporary[i], device));
   return TN_OK;
 }
 
@@ -292,35 +356,6 @@ static tn_status draw_random(tn_call *call, tni_step *step, tn_device device) {
   return TN_OK;
 }
 
-/* A kernel that wants contiguous memory gets contiguous copies; the originals stay for the next provider. */
-static tn_status call_contiguous(tn_call *call, tni_step *step, const tni_kernel *kernel, const tn_value *args,
-                                 tn_value *out) {
-  tn_value plain[TNI_MAX_ARGS];
-  tn_tensor *made[TNI_MAX_ARGS + TNI_MAX_OUTS];
-  uint32_t n = 0;
-  tn_status status = TN_OK;
-  memcpy(plain, args, step->op->n_args * sizeof *args);
-  for (uint64_t m = step->op->tensor_args; m && status == TN_OK; m &= m - 1) {
-    tn_value *v = &plain[__builtin_ctzll(m)];
-    if (v->kind != TN_VAL_TENSOR || (v->u.v->flags & TN_VIEW_CONTIGUOUS)) continue;
-    status = tni_cast_copy(v->u.t, v->u.v->dtype, tn_view_device(v->u.v), &made[n]);
-    if (status == TN_OK) *v = tn_value_tensor(made[n++]);
-  }
-  tn_value into[TNI_MAX_OUTS];
-  for (uint32_t i = 0; i < step->n_out && status == TN_OK; ++i) {
-    into[i] = out[i];
-    if (out[i].kind != TN_VAL_TENSOR || (out[i].u.v->flags & TN_VIEW_CONTIGUOUS)) continue;
-    const tn_view *v = out[i].u.v;
-    status = tni_tensor_new(v->dtype, v->ndim, v->sizes, NULL, tn_view_device(v), &made[n]);
-    if (status == TN_OK) into[i] = tn_value_tensor(made[n++]);
-  }
-  if (status == TN_OK) status = kernel->fn(call, plain, into);
-  for (uint32_t i = 0; i < step->n_out && status == TN_OK; ++i)
-    if (into[i].kind == TN_VAL_TENSOR && into[i].u.t != out[i].u.t) status = tni_copy(out[i].u.t, into[i].u.t);
-  while (n) tn_tensor_release(made[--n]);
-  return status;
-}
-
 /* Arguments behind the ones that a kernel's schema has are at default: may it serve this call? */
 static bool knows_arguments(const tni_kernel *kernel, const tn_op *op, const tn_value *args) {
   const tni_schema *s = op->functional->schema;
@@ -329,6 +364,16 @@ static bool knows_arguments(const tni_kernel *kernel, const tn_op *op, const tn_
     if (args[i].kind != d->kind || args[i].u.bits != d->u.bits) return false;
   }
   return true;
+}
+
+/* Who declines takes back what it asked of new_output, so that the next provider may ask. */
+static void drop_new_outputs(tni_step *step, tn_value *out) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    if (!step->descs[i].unknown || !step->result[i]) continue;
+    tn_tensor_release(step->result[i]);
+    step->result[i] = NULL;
+    out[i] = tn_value_none();
+  }
 }
 
 static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args, tn_value *out) {
@@ -340,10 +385,11 @@ static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, c
     const tni_kernel *k = cell->chain[i];
     if (tni_kernel_refuses(k, dtype, rank, deterministic) || !knows_arguments(k, step->op, args)) continue;
     call->user = k->user;
-    tn_status status = k->flags & TN_KERNEL_CONTIGUOUS ? call_contiguous(call, step, k, args, out)
+    tn_status status = k->flags & TN_KERNEL_CONTIGUOUS ? tni_call_contiguous(call, step, k, args, out)
                                                         : k->fn(call, args, out);
     tni_scratch_release(&step->scratch);
     if (status != TN_DECLINED) return status;
+    drop_new_outputs(step, out);
   }
   /* Nothing to compute where the result has no data; a cpu target with a meta source goes to the body. */
   if (call->device.backend == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL)) return TN_OK;
@@ -363,40 +409,56 @@ static TN_COLD tn_status nobody_took_it(tn_call *call, const tni_step *step, con
 
 /* ------------------------------------------------------------------ general path: the end */
 
-static bool is_write_list(const tn_op *op, unsigned i) { return op->write_args & op->list_args & TNI_KEY(i); }
+/* Tensors that the kernel writes without their being a result's target: (a!) of functional forms and of
+ * operators that return nothing, and lists. */
+static uint64_t other_writes(const tni_step *step) {
+  uint64_t m = step->op->write_args;
+  if (step->op->form == TN_FORM_FUNCTIONAL) return m;
+  for (uint32_t i = 0; i < step->n_out; ++i) m &= m - 1;
+  return m;
+}
 
-/* Bumps what the kernel wrote; copies temporaries into their targets (which counts as their write). */
-static tn_status settle_targets(tni_step *step) {
-  const tn_op *op = step->op;
-  for (uint32_t i = 0; i < step->n_out; ++i) {
-    tn_tensor *t = step->target[i];
-    if (!t) continue;
-    if (step->result[i] == t) {
-      tni_version_bump(t);
-    } else if (step->result[i]) {
-      if (step->descs[i].unknown) {
-        const tn_view *v = &step->result[i]->view;
-        TN_TRY(resize_out(t, v->ndim, v->sizes));
-      }
-      TN_TRY(tni_copy(t, step->result[i]));
-    }
-  }
-  for (uint64_t m = op->write_args & op->list_args; m; m &= m - 1) {
+static tn_status check_other_writes(const tni_step *step) {
+  for (uint64_t m = other_writes(step); m; m &= m - 1) {
     const tn_value *v = &step->args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) TN_TRY(check_writable(v->u.t));
     for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
-      if (v->u.ts[i]) tni_version_bump(v->u.ts[i]);
+      if (v->u.ts[i]) TN_TRY(check_writable(v->u.ts[i]));
   }
   return TN_OK;
 }
 
-static tn_status check_write_lists(const tni_step *step) {
-  const tn_op *op = step->op;
-  for (uint32_t a = 0; a < op->n_args; ++a) {
-    if (!is_write_list(op, a) || step->args[a].kind != TN_VAL_LIST) continue;
-    for (uint32_t i = 0; i < step->args[a].count; ++i)
-      if (step->args[a].u.ts[i]) TN_TRY(check_writable(step->args[a].u.ts[i]));
+static void count_other_writes(const tni_step *step) {
+  for (uint64_t m = other_writes(step); m; m &= m - 1) {
+    const tn_value *v = &step->args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) tni_version_bump(v->u.t);
+    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+      if (v->u.ts[i]) tni_version_bump(v->u.ts[i]);
   }
+}
+
+/* Counts what the kernel wrote; copies temporaries into their targets. */
+static tn_status settle_targets(tni_step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    tn_tensor *t = step->target[i];
+    if (!t || !step->result[i]) continue;
+    if (step->descs[i].unknown) {
+      const tn_view *v = &step->result[i]->view;
+      TN_TRY(resize_out(step, i, v->ndim, v->sizes));
+    }
+    if (step->result[i] != t) TN_TRY(tni_copy_uncounted(t, step->result[i]));
+    if (!(step->counted >> i & 1)) tni_version_bump(t);
+  }
+  count_other_writes(step);
   return TN_OK;
+}
+
+/* A body follows, whose own copy_ counts the write. */
+static void uncount(const tni_step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    tni_version *v = step->counted >> i & 1 ? step->target[i]->version : NULL;
+    if (v) atomic_fetch_sub_explicit(&v->value, 1, memory_order_relaxed);
+  }
 }
 
 static void step_release(tni_step *step) {
@@ -406,12 +468,19 @@ static void step_release(tni_step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) tn_tensor_release(step->result[i]);
 }
 
+/* Does the kernel find result 0 among its arguments, as the same memory? */
+static bool is_in_place(const tni_step *step, const tn_value *args) {
+  if (step->op->form != TN_FORM_INPLACE || !step->n_out) return false;
+  const tn_value *self = &args[__builtin_ctzll(step->op->write_args)];
+  return self->kind == TN_VAL_TENSOR && self->u.t == step->result[0];
+}
+
 /* Everything between the meta rule and the results. */
 static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
   tn_value out[TNI_MAX_OUTS];
   TN_TRY(tni_call_device(call, step->args, &call->device));
   TN_TRY(run_meta(step, meta));
-  TN_TRY(check_write_lists(step));
+  TN_TRY(check_other_writes(step));
   TN_TRY(make_results(step, call->device));
   TN_TRY(tni_step_localise(step, call->device));
   TN_TRY(tni_step_cast(step, meta->compute_dtype, meta->keep_args));
@@ -419,8 +488,9 @@ static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
   for (uint32_t i = 0; i < step->n_out; ++i) out[i] = tn_value_tensor(step->result[i]);
   const tn_value *args = step->replaced ? step->cast : step->args;
   call->core = step;
-  if (step->op->form != TN_FORM_FUNCTIONAL) call->flags |= TN_CALL_IN_PLACE;
+  if (is_in_place(step, args)) call->flags |= TN_CALL_IN_PLACE;
   tn_status status = run_chain(call, step, meta, args, out);
+  call->flags &= ~(uint32_t)TN_CALL_IN_PLACE;
   call->core = NULL;
   return status;
 }
@@ -436,21 +506,26 @@ static tn_status missing_outputs(const tni_step *step) {
   return TN_OK;
 }
 
+/* The large arrays of a step are written before they are read. */
+static void step_begin(tni_step *step, tn_call *call, const tn_value *args, tn_desc *descs) {
+  step->call = call;
+  step->op = call->op;
+  step->args = args;
+  step->n_temps = 0;
+  step->replaced = false;
+  step->lists = NULL;
+  step->n_out = functional_outs(call->op);
+  step->descs = descs;
+  step->scratch = NULL;
+  step->counted = 0;
+  for (uint32_t i = 0; i < step->n_out; ++i) step->result[i] = step->target[i] = NULL;
+}
+
 static __attribute__((noinline)) tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out) {
   tn_desc descs[TNI_MAX_OUTS];
   tn_meta meta;
   tni_step step;
-  step.call = call;
-  step.op = call->op;
-  step.args = args;
-  step.n_temps = 0;
-  step.replaced = false;
-  step.lists = NULL;
-  step.n_out = functional_outs(call->op);
-  step.descs = descs;
-  step.scratch = NULL;
-  for (uint32_t i = 0; i < step.n_out; ++i) step.result[i] = step.target[i] = NULL;
-
+  step_begin(&step, call, args, descs);
   tn_status status = step_run(call, &step, &meta);
   bool body = status == TN_DECLINED;
   if (body && !call->op->functional->body) {
@@ -465,8 +540,29 @@ static __attribute__((noinline)) tn_status structured_general(tn_call *call, con
       step.result[i] = NULL;
     }
   }
+  if (body) uncount(&step);
   step_release(&step);
   return body ? tni_body_step(call, args, out) : status;
+}
+
+/* The meta rule refuses what it would refuse before a kernel. A body of a functional form writes its own results,
+ * which copy_ brings to the target, so only an in-place entry's own body meets the rules of overlap. */
+tn_status tni_body_checked(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_desc descs[TNI_MAX_OUTS];
+  tn_meta meta;
+  tni_step step;
+  bool temporary[TNI_MAX_OUTS];
+  const tn_op *op = call->op;
+  step_begin(&step, call, args, descs);
+  TN_TRY(tni_call_device(call, args, &call->device));
+  TN_TRY(run_meta(&step, &meta));
+  TN_TRY(check_other_writes(&step));
+  if (op->form == TN_FORM_INPLACE && op->functional == op) {
+    TN_TRY(check_targets(&step, call->device, temporary));
+  } else if (op->form != TN_FORM_FUNCTIONAL) {
+    for (uint32_t i = 0; i < step.n_out; ++i) TN_TRY(check_target(&step, i, call->device));
+  }
+  return tni_body_step(call, args, out);
 }
 
 tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {

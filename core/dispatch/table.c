@@ -18,6 +18,7 @@ static struct {
   size_t n_added, capacity;
   _Atomic size_t n; /* built-in + added, published */
 } table = {.mutex = TNI_MUTEX_INIT};
+TNI_FORK_LOCK(table, TNI_FORK_REGISTRY, table.mutex);
 
 void tni_registry_lock(void) { tni_mutex_lock(&table.mutex); }
 void tni_registry_unlock(void) { tni_mutex_unlock(&table.mutex); }
@@ -92,6 +93,8 @@ static tn_status record_fill(tn_op *op, const tn_operator_def *def) {
     op->meta = f->meta;
     op->grad = f->grad;
   }
+  if ((op->flags & TN_OP_VIEW) && !op->meta)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s is a view operator and has no meta rule", op->name);
   return count_masks(op);
 }
 

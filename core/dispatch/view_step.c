@@ -29,12 +29,15 @@ static tn_status desc_grow(tn_meta *meta, uint32_t n) {
   return TN_OK;
 }
 
-/* Every field that is read is set; rules write sizes and strides. Most of the surroundings are the operator's own
- * and are copied. */
-static inline void desc_list_init(desc_list *list, const tn_op *op) {
-  list->few[0].dtype = TN_DTYPE_NONE;
-  list->few[0].ndim = list->few[0].layout = list->few[0].absent = list->few[0].unknown = 0;
-  list->few[0].offset = 0;
+/* Every field that is read is set; rules write sizes and strides. */
+static inline void desc_init(tn_desc *desc) {
+  desc->dtype = TN_DTYPE_NONE;
+  desc->ndim = desc->layout = desc->absent = desc->unknown = 0;
+  desc->offset = 0;
+}
+
+static void desc_list_init(desc_list *list, const tn_op *op) {
+  desc_init(&list->few[0]);
   list->allocated = NULL;
   list->meta = op->meta_preset;
   list->meta.out = list->few;
@@ -49,7 +52,7 @@ static tn_status make_list(const tn_op *op, tn_tensor *self, const desc_list *li
   if (n > out[0].count)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "there are %u results, the caller's array holds %u", n, out[0].count);
   for (uint32_t i = 0; i < n; ++i) {
-    tn_status status = tni_tensor_view(self, &list->meta.out[i], op, args, op->n_args, i, &array[i]);
+    tn_status status = tni_tensor_view(self, &list->meta.out[i], op, args, i, &array[i]);
     if (status == TN_OK) continue;
     while (i) tn_tensor_release(array[--i]);
     return status;
@@ -58,23 +61,39 @@ static tn_status make_list(const tn_op *op, tn_tensor *self, const desc_list *li
   return TN_OK;
 }
 
+static TN_COLD tn_status refuse_opaque(void) {
+  return tn_fail(TN_ERR_UNSUPPORTED, "an opaque tensor has no strided memory to view");
+}
+
+static tn_status refuse_grow(tn_meta *meta, uint32_t n) {
+  return tn_fail(TN_ERR_INTERNAL, "a list of %u views from an operator of one", n);
+}
+
+/* One result: nothing is allocated but the view. */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
+  tn_tensor *self = args[0].u.t, *view;
+  tn_desc desc;
+  tn_meta meta = op->meta_preset;
+  if (TNI_UNLIKELY(self->view.flags & TN_VIEW_OPAQUE)) return refuse_opaque();
+  desc_init(&desc);
+  meta.out = &desc;
+  meta.grow = refuse_grow;
+  tn_status status = op->meta(&meta, args);
+  if (TNI_UNLIKELY(status != TN_OK)) return status;
+  status = tni_tensor_view(self, &desc, op, args, 0, &view);
+  if (TNI_LIKELY(status == TN_OK)) out[0] = tn_value_make((uint64_t)(uintptr_t)view, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
+  return status;
+}
+
+tn_status tni_view_list_step(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   desc_list list;
   tn_tensor *self = args[0].u.t;
-  if (TNI_UNLIKELY(self->view.flags & TN_VIEW_OPAQUE))
-    return tn_fail(TN_ERR_UNSUPPORTED, "an opaque tensor has no strided memory to view");
+  if (self->view.flags & TN_VIEW_OPAQUE) return refuse_opaque();
   desc_list_init(&list, op);
   tn_status status = op->meta(&list.meta, args);
-  if (TNI_LIKELY(status == TN_OK)) {
-    if (op->list_result) {
-      status = make_list(op, self, &list, args, out);
-    } else {
-      tn_tensor *view;
-      status = tni_tensor_view(self, &list.meta.out[0], op, args, op->n_args, 0, &view);
-      out[0] = tn_value_tensor(view);
-    }
-  }
+  if (status == TN_OK) status = make_list(op, self, &list, args, out);
   tni_free(list.allocated);
   return status;
 }

@@ -4,6 +4,7 @@
  * of the call only; the tables keep them until exit.
  */
 #include "core/load/load_int.h"
+#include "core/memory/memory.h"
 #include "core/tensor/generator.h"
 
 /* ------------------------------------------------------------------ operators */
@@ -133,6 +134,8 @@ void tni_backend_free(tni_backend *backend) {
   if (!backend) return;
   for (int32_t i = 0; backend->generators && i < backend->n_devices; ++i)
     tn_generator_release(backend->generators[i]);
+  for (int32_t i = 0; backend->pools && i < backend->n_devices; ++i) tni_pool_free(backend->pools[i]);
+  tni_free(backend->pools);
   tni_free(backend->generators);
   tni_free(backend);
 }
@@ -142,6 +145,16 @@ static tn_status make_generators(tni_backend *b, int32_t n) {
   if (!b->generators) return tni_oom((size_t)n * sizeof *b->generators, "a backend's generators");
   for (; b->n_devices < n; ++b->n_devices)
     TN_TRY(tn_generator_new(tni_generator_seed(), &b->generators[b->n_devices]));
+  return TN_OK;
+}
+
+/* Behind make_generators: n_devices is known. */
+static tn_status make_pools(tni_backend *b) {
+  b->pools = tni_alloc_zero((size_t)b->n_devices * sizeof *b->pools);
+  if (!b->pools) return tni_oom((size_t)b->n_devices * sizeof *b->pools, "a backend's memory pools");
+  tni_pool_options options = {
+      .def = b->def, .name = b->name, .cached = tni_memory_cached(), .fronts = b->id == TN_BACKEND_CPU && tni_memory_cached()};
+  for (; options.index < b->n_devices; ++options.index) TN_TRY(tni_pool_new(&options, &b->pools[options.index]));
   return TN_OK;
 }
 
@@ -156,5 +169,6 @@ tn_status tni_backend_count_devices(tni_backend *b) {
   if (n < 0 || n > INT16_MAX)
     return TN_FAIL(TN_ERR_PLUGIN, "device %s: device_count gave %d, expected 0 to %d", b->name, (int)n,
                    INT16_MAX);
-  return make_generators(b, n);
+  TN_TRY(make_generators(b, n));
+  return make_pools(b);
 }

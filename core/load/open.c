@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "core/load/load_int.h"
+#include "core/memory/memory.h"
 
 enum { LOAD_NEW = 0, LOAD_READY = 1, LOAD_CLOSED = 2 };
 
@@ -52,6 +53,15 @@ void tni_load_unlock(void) {
   atomic_store_explicit(&lock_owner, NULL, memory_order_relaxed);
   tni_mutex_unlock(&lock);
 }
+
+/* A plugin's init may fork: then this thread holds the lock already and keeps it, on both sides. */
+static void lock_before_fork(void) {
+  if (atomic_load_explicit(&lock_owner, memory_order_relaxed) != &tni_tls) tni_mutex_lock(&lock);
+}
+static void unlock_after_fork(void) {
+  if (atomic_load_explicit(&lock_owner, memory_order_relaxed) != &tni_tls) tni_mutex_unlock(&lock);
+}
+TNI_FORK_PART(loader, TNI_FORK_LOADER, lock_before_fork, unlock_after_fork, unlock_after_fork);
 
 bool tni_exiting(void) { return atomic_load_explicit(&exiting, memory_order_relaxed); }
 static void exit_begins(void) { atomic_store_explicit(&exiting, true, memory_order_relaxed); }
@@ -238,6 +248,7 @@ void tni_load_shutdown(void) {
   bool was_open = atomic_exchange_explicit(&load_state, LOAD_CLOSED, memory_order_acq_rel) == LOAD_READY;
   if (was_open && !tni_exiting()) {
     drain();
+    tni_pools_purge();
     for (int pass = 0; pass < 2; ++pass) {
       for (tni_plugin *p = last_opened(pass == 0); p; p = last_opened(pass == 0)) {
         void (*fn)(void) = p->shutdown;

@@ -8,55 +8,57 @@
 #include "core/load/load.h"
 
 struct tn_generator {
-  tni_mutex mutex;
   tn_generator_state state;
 };
+
+/* One lock for all of them: it is held for three stores, and a fork finds it (Note [Fork]). */
+static tni_mutex mutex = TNI_MUTEX_INIT;
+TNI_FORK_LOCK(generators, TNI_FORK_GENERATORS, mutex);
 
 /* The seed that nobody chose: fixed, so that two runs agree unless told otherwise. */
 static _Atomic uint64_t manual_seed = 67280421310721;
 
 tn_status tn_generator_new(uint64_t seed, tn_generator **out_generator) {
+  if (!out_generator) return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_generator_new: 'out_generator' is NULL");
   tn_generator *g = tni_alloc_zero(sizeof *g);
   *out_generator = g;
   if (!g) return tni_oom(sizeof *g, "a generator");
-  tni_mutex_init(&g->mutex);
   g->state.seed = seed;
   return TN_OK;
 }
 
 void tn_generator_release(tn_generator *generator) {
-  if (!generator) return;
-  tni_mutex_deinit(&generator->mutex);
   tni_free(generator);
 }
 
 uint64_t tni_generator_seed(void) { return atomic_load(&manual_seed); }
 
 void tni_generator_draw(tn_generator *generator, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
-  tni_mutex_lock(&generator->mutex);
+  tni_mutex_lock(&mutex);
   *out_seed = generator->state.seed;
   *out_offset = generator->state.offset;
   generator->state.offset += n;
-  tni_mutex_unlock(&generator->mutex);
+  tni_mutex_unlock(&mutex);
 }
 
 tn_status tn_generator_get_state(tn_generator *generator, tn_generator_state *out_state) {
   if (!generator || !out_state) return tn_fail(TN_ERR_INVALID_ARGUMENT, "generator state: an argument is NULL");
-  tni_mutex_lock(&generator->mutex);
+  tni_mutex_lock(&mutex);
   *out_state = generator->state;
-  tni_mutex_unlock(&generator->mutex);
+  tni_mutex_unlock(&mutex);
   return TN_OK;
 }
 
 tn_status tn_generator_set_state(tn_generator *generator, const tn_generator_state *state) {
   if (!generator || !state) return tn_fail(TN_ERR_INVALID_ARGUMENT, "generator state: an argument is NULL");
-  tni_mutex_lock(&generator->mutex);
+  tni_mutex_lock(&mutex);
   generator->state = *state;
-  tni_mutex_unlock(&generator->mutex);
+  tni_mutex_unlock(&mutex);
   return TN_OK;
 }
 
 tn_status tn_generator_default(tn_device device, tn_generator **out_generator) {
+  if (!out_generator) return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_generator_default: 'out_generator' is NULL");
   *out_generator = NULL;
   TN_TRY(tni_load_init());
   const tni_backend *backend;

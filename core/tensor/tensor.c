@@ -13,6 +13,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/load/load.h"
+#include "core/memory/memory.h"
 
 _Static_assert(sizeof(struct tn_tensor) <= TNI_DATA_OFFSET, "data begins behind the struct");
 _Static_assert(TNI_DATA_OFFSET == 384, "block classes below count on it");
@@ -149,15 +150,15 @@ static tn_status span_bytes(uint32_t ndim, const tn_dim *sizes, const tn_dim *st
 
 static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t index, uint64_t bytes) {
   tni_storage *s = &t->own_storage;
-  const tn_backend_def *def = backend->def;
-  tn_memory memory = {0};
+  tni_memory_block *block;
   if (tni_should_fail()) return tni_oom(bytes, "tensor data");
-  tn_status status = def->alloc(def->ctx, index, bytes, NULL, &memory);
+  tn_status status = tni_memory_alloc(backend->pools[index], bytes, NULL, &block);
   if (status != TN_OK) return tn_wrap(status, "allocating %llu bytes on %s", (unsigned long long)bytes, backend->name);
-  *s = (tni_storage){.mem = memory.mem,
-                     .address = memory.address,
+  *s = (tni_storage){.mem = block->mem,
+                     .address = block->address,
                      .size_bytes = bytes,
-                     .ctx = (void *)(uintptr_t)backend,
+                     .ctx = block,
+                     .base_bytes = block->base_bytes,
                      .kind = TNI_STORAGE_ALLOCATED,
                      .backend = backend->id,
                      .device_index = index};
@@ -238,12 +239,19 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
   dims_copy(t, ndim, sizes, strides);
   view_common(&t->view, dtype, itemsize, device.backend, device.index);
   t->view.data = storage_address(t);
-  t->view.mem = t->own_storage.kind == TNI_STORAGE_ALLOCATED ? t->own_storage.mem : (uint64_t)(uintptr_t)t->view.data;
+  t->view.mem = (uint64_t)(uintptr_t)t->view.data;
+  if (t->own_storage.kind == TNI_STORAGE_ALLOCATED) {
+    t->view.mem = t->own_storage.mem;
+    t->view.offset_bytes = t->own_storage.base_bytes;
+  }
   t->view.storage = &t->own_storage;
   t->view.flags = 0;
-  tni_view_finish(&t->view);
   t->keys = TNI_KEY(device.backend);
   version_start(t);
+  if (TNI_UNLIKELY(!tni_view_finish(&t->view))) { /* strides of 0 let many elements fit into few bytes */
+    tn_tensor_release(t);
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "a tensor of more than 2^63 - 1 elements");
+  }
   *out_tensor = t;
   return TN_OK;
 }
@@ -304,10 +312,7 @@ struct tni_retired {
 
 static void storage_free(tni_storage *s) {
   if (s->kind == TNI_STORAGE_ALLOCATED) {
-    const tni_backend *backend = s->ctx;
-    tn_memory memory = {s->mem, s->address, s->size_bytes};
-    if (!tni_exiting() || (backend->def->flags & TN_BACKEND_HOST_MEMORY))
-      backend->def->free(backend->def->ctx, s->device_index, &memory, NULL);
+    tni_memory_free(s->ctx, NULL);
   } else if (s->kind == TNI_STORAGE_FOREIGN && s->deleter) {
     s->deleter(s->ctx);
   }
@@ -344,31 +349,40 @@ static __attribute__((noinline)) void die_slowly(tn_tensor *t) {
   keep_release(t);
 }
 
-/* A loop, not a recursion: a chain of views may be long. */
-static __attribute__((noinline)) void release_general(tn_tensor *t) {
-  while (t) {
-    uint32_t word = tni_tensor_word(t);
+/* t's last handle was dropped. A loop, not a recursion: a chain of views may be long. */
+static __attribute__((noinline)) void release_last(tn_tensor *t) {
+  do {
     tn_tensor *parent = t->parent;
-    if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
-                   !(word & TNI_WORD_EXTRAS) && !t->autograd)) {
-      tni_block_push(t, word >> TNI_WORD_CLASS_SHIFT);
-    } else {
-      if (!tni_count_drop(&t->refs)) return;
-      die_slowly(t);
-    }
+    die_slowly(t);
     t = parent;
-  }
+  } while (t && tni_count_drop(&t->refs));
 }
 
-/* Most tensors die young: one handle, no history, no parent, memory in their own block. */
+static __attribute__((noinline)) void drop(tn_tensor *t) {
+  if (tni_count_drop(&t->refs)) release_last(t);
+}
+
+/* A view that dies young: its memory is its parent's. */
+static __attribute__((noinline)) void release_view(tn_tensor *t, unsigned block_class) {
+  tn_tensor *parent = t->parent;
+  tni_block_push(t, block_class);
+  if (tni_count_drop(&parent->refs)) release_last(parent);
+}
+
+/* Most tensors die young: one handle, no history, memory in their own block. */
 void tn_tensor_release(tn_tensor *t) {
   if (!t) return;
-  uint32_t word = tni_tensor_word(t);
-  if (TNI_LIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) == TNI_SOLE &&
-                 !(word & TNI_WORD_EXTRAS) && !t->autograd && !t->parent))
-    tni_block_push(t, word >> TNI_WORD_CLASS_SHIFT);
+  uint32_t word; /* read by a sole owner only: a thread with another handle may be writing these fields */
+  if (TNI_UNLIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE ||
+                   ((word = tni_tensor_word(t)) & TNI_WORD_EXTRAS) || t->autograd)) {
+    drop(t);
+    return;
+  }
+  const unsigned block_class = word >> TNI_WORD_CLASS_SHIFT;
+  if (TNI_LIKELY(!t->parent))
+    tni_block_push(t, block_class);
   else
-    release_general(t);
+    release_view(t, block_class);
 }
 
 tn_tensor *tn_tensor_retain(tn_tensor *t) {
@@ -378,18 +392,11 @@ tn_tensor *tn_tensor_retain(tn_tensor *t) {
 
 /* ------------------------------------------------------------------ exchanging memory in place */
 
-static tn_status retire(tn_tensor *t, tn_tensor *block) {
-  struct tni_retired *r = tni_alloc(sizeof *r);
-  if (!r) return tni_oom(sizeof *r, "a retired storage");
-  *r = (struct tni_retired){t->retired, block};
-  t->retired = r;
-  t->extras |= TNI_EXTRA_OWNERS;
-  return TN_OK;
-}
-
+/* sizes and strides may be t's own. */
 tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                                   tn_dim offset) {
   tn_dim own[TN_MAX_RANK];
+  void *old = NULL;
   if (!strides) {
     tni_contiguous_strides(ndim, sizes, own);
     strides = own;
@@ -397,13 +404,14 @@ tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *siz
   if (ndim > TNI_INLINE_RANK || (t->extras & TNI_EXTRA_DIMS)) {
     tn_dim *dims = tni_alloc((2 * ndim + 1) * sizeof *dims);
     if (!dims) return tni_oom(2 * ndim * sizeof *dims, "sizes and strides");
-    if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
+    if (t->extras & TNI_EXTRA_DIMS) old = sizes_mut(t);
     t->extras |= TNI_EXTRA_DIMS;
     t->view.sizes = dims;
     t->view.strides = dims + ndim;
   }
   if (ndim) memmove(sizes_mut(t), sizes, ndim * sizeof *sizes);
   if (ndim) memmove(strides_mut(t), strides, ndim * sizeof *strides);
+  tni_free(old);
   t->view.ndim = (uint8_t)ndim;
   t->view.offset_bytes += offset * t->view.itemsize;
   if (t->view.data) t->view.data = (char *)t->view.data + offset * t->view.itemsize;
@@ -411,15 +419,34 @@ tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *siz
   return TN_OK;
 }
 
+/* t lets go of the memory of another block: at once, or, while views may see it, when t dies. spare: the record
+ * for the second case (consumed), NULL for the first. */
+static void owner_leave(tn_tensor *t, struct tni_retired *spare) {
+  if (!t->owner) return;
+  if (!spare) {
+    keep_release(t->owner);
+    return;
+  }
+  *spare = (struct tni_retired){t->retired, t->owner};
+  t->retired = spare;
+}
+
 tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other) {
   tn_tensor *block = storage_block(tni_storage_of(other));
-  tn_tensor *old = t->owner;
-  if (old && atomic_load_explicit(&t->refs, memory_order_acquire) > 1) TN_TRY(retire(t, old));
-  TN_TRY(tni_tensor_set_geometry(t, other->view.ndim, other->view.sizes, other->view.strides, 0));
-  if (block != t) keep_add(block);
+  struct tni_retired *spare = NULL;
+  if (t->owner && atomic_load_explicit(&t->refs, memory_order_acquire) > 1) {
+    spare = tni_alloc(sizeof *spare);
+    if (!spare) return tni_oom(sizeof *spare, "a retired storage");
+  }
+  tn_status status = tni_tensor_set_geometry(t, other->view.ndim, other->view.sizes, other->view.strides, 0);
+  if (status != TN_OK) {
+    tni_free(spare);
+    return status;
+  }
+  if (block != t) keep_add(block); /* before the old owner goes: it may be the same */
+  owner_leave(t, spare);
   t->owner = block == t ? NULL : block;
-  if (t->owner) t->extras |= TNI_EXTRA_OWNERS;
-  if (old && !(t->retired && t->retired->block == old)) keep_release(old);
+  t->extras |= TNI_EXTRA_OWNERS;
   const tn_view *from = &other->view;
   tn_view *v = &t->view;
   v->data = from->data;
@@ -436,6 +463,15 @@ tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other) {
 }
 
 /* ------------------------------------------------------------------ foreign memory */
+
+/* Bytes from the first element to the end of the farthest one that strides >= 0 reach. (Whether it is all there only
+ * the giver of the memory knows.) */
+static uint64_t foreign_bytes(const tn_view *v) {
+  uint64_t last = 0;
+  for (uint32_t i = 0; i < v->ndim; ++i)
+    if (v->strides[i] > 0) last += (uint64_t)(v->sizes[i] - 1) * (uint64_t)v->strides[i];
+  return v->numel ? (last + 1) * v->itemsize : 0;
+}
 
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
   tn_dim own[TN_MAX_RANK];
@@ -467,7 +503,7 @@ tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
   t->view.storage = &t->own_storage;
   t->view.flags = t->own_storage.flags;
   tni_view_finish(&t->view);
-  t->own_storage.size_bytes = (uint64_t)t->view.numel * t->view.itemsize;
+  t->own_storage.size_bytes = foreign_bytes(&t->view);
   t->keys = TNI_KEY(f->device.backend);
   version_start(t);
   *out_tensor = t;

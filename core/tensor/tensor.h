@@ -49,7 +49,7 @@ enum {
 enum {
   TNI_STORAGE_NONE = 0,      /* meta tensors, zero bytes */
   TNI_STORAGE_INLINE = 1,    /* behind the tensor in its own block */
-  TNI_STORAGE_ALLOCATED = 2, /* from the backend's alloc */
+  TNI_STORAGE_ALLOCATED = 2, /* from the device's pool */
   TNI_STORAGE_FOREIGN = 3    /* from_memory: deleter */
 };
 
@@ -64,7 +64,8 @@ typedef struct tni_storage {
   void *address;
   uint64_t size_bytes;        /* tni_storage_bytes reads it */
   void (*deleter)(void *ctx); /* FOREIGN, may be NULL */
-  void *ctx;                  /* FOREIGN: deleter's; ALLOCATED: the backend (tni_backend *) */
+  void *ctx;                  /* FOREIGN: deleter's; ALLOCATED: the tni_memory_block */
+  int64_t base_bytes;         /* ALLOCATED: where the storage begins behind mem (Note [Blocks, slabs, segments]) */
 } tni_storage;
 
 /* Shared by a base, its views, detach() and unpacked saved tensors. */
@@ -187,9 +188,9 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
 tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                            tn_dim offset, bool share_version, tn_tensor **out_tensor);
 /* A tracked view: holds src, records replay (copied) and the thread's creation mark. Sets the autograd bit if
- * the view may have history. n_args and args are the view operator's. */
+ * the view may have history. args are the view operator's. */
 tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
-                          uint32_t n_args, uint32_t out_index, tn_tensor **out_tensor);
+                          uint32_t out_index, tn_tensor **out_tensor);
 /* Checked foreign memory: f's device is open and its dtype known. On failure the deleter has not run. */
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor);
 /* Other sizes and strides (NULL: row-major) over the same storage, in place; offset in elements. */
@@ -201,6 +202,11 @@ tn_status tni_tensor_set(tn_tensor *t, tn_tensor *other);
 /* Reads one element of raw memory as a number of its category. */
 tn_status tni_scalar_load(tn_dtype dtype, const void *raw, tn_scalar *out);
 
+/* From the beginning of its storage to a view's first element. */
+static inline int64_t tni_view_offset(const tn_view *v) {
+  const tni_storage *s = (const tni_storage *)v->storage;
+  return s && s->kind == TNI_STORAGE_ALLOCATED ? v->offset_bytes - s->base_bytes : v->offset_bytes;
+}
 /* Bytes that a storage can hold. */
 uint64_t tni_storage_bytes(const tni_storage *storage);
 /* Row-major strides of sizes. */
@@ -216,6 +222,7 @@ typedef struct tni_backend {
   uint8_t id;
   int32_t n_devices;
   struct tn_generator **generators; /* one per device */
+  struct tni_pool **pools;          /* one per device (core/memory); NULL: meta */
   const struct tn_backend_def *def; /* full-size private copy */
   const char *name;
 } tni_backend;

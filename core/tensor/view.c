@@ -36,8 +36,9 @@ static size_t source_bytes(const tn_value *v) {
 
 /* Writes the record if it ends before `end`. args[0] is the parent and stays empty; view operators take no other
  * tensor. */
-static inline __attribute__((always_inline)) bool record_write(tni_replay *r, const char *end, const tn_op *op, const tn_value *args,
-                                uint32_t n_args, uint32_t out_index) {
+static inline __attribute__((always_inline)) bool record_write(tni_replay *r, const char *end, const tn_op *op,
+                                                               const tn_value *args, uint32_t out_index) {
+  const uint32_t n_args = op->n_args;
   char *tail = (char *)&r->args[n_args];
   if (TNI_UNLIKELY(tail > end)) return false;
   r->op = op;
@@ -45,16 +46,22 @@ static inline __attribute__((always_inline)) bool record_write(tni_replay *r, co
   r->out_index = out_index;
   r->args[0] = tn_value_none();
   for (uint32_t i = 1; i < n_args; ++i) {
+    const tn_value *from = &args[i];
     tn_value *to = &r->args[i];
-    *to = args[i];
-    if (TNI_LIKELY(to->kind != TN_VAL_LIST && to->kind != TN_VAL_STRING)) continue;
-    size_t bytes = payload_bytes(&args[i]);
-    if (TNI_UNLIKELY(bytes > (size_t)(end - tail))) return false;
-    if (TNI_LIKELY(to->kind == TN_VAL_LIST && to->elem == TN_VAL_INT)) {
-      for (uint32_t k = 0; k < to->count; ++k) ((int64_t *)(void *)tail)[k] = args[i].u.ints[k];
-    } else if (bytes) {
-      memcpy(tail, args[i].u.p, source_bytes(&args[i]));
+    const uint8_t kind = from->kind;
+    *to = *from;
+    if (TNI_LIKELY(kind != TN_VAL_LIST && kind != TN_VAL_STRING)) continue;
+    if (TNI_LIKELY(kind == TN_VAL_LIST && from->elem == TN_VAL_INT)) {
+      const uint32_t count = from->count;
+      const int64_t *ints = from->u.ints;
+      if (TNI_UNLIKELY(count * 8ull > (size_t)(end - tail))) return false;
+      to->u.p = tail;
+      for (uint32_t k = 0; k < count; ++k, tail += 8) memcpy(tail, &ints[k], 8);
+      continue;
     }
+    size_t bytes = payload_bytes(from);
+    if (TNI_UNLIKELY(bytes > (size_t)(end - tail))) return false;
+    if (bytes) memcpy(tail, from->u.p, source_bytes(from));
     to->u.p = tail;
     tail += bytes;
   }
@@ -64,8 +71,7 @@ static inline __attribute__((always_inline)) bool record_write(tni_replay *r, co
 static inline uint8_t creation_of(const tn_tensor *src, const tn_op *op) {
   if (src->creation != TNI_CREATION_DEFAULT) return src->creation;
   if (op->flags & TN_OP_MULTI_VIEW) return TNI_CREATION_MULTI_OUTPUT;
-  if (TNI_LIKELY(tni_tls.modes.grad_enabled && !tni_tls.modes.inference)) return TNI_CREATION_DEFAULT;
-  if (tni_tls.modes.inference) return TNI_CREATION_INFERENCE;
+  if (TNI_UNLIKELY(tni_tls.modes.inference)) return TNI_CREATION_INFERENCE;
   return tni_tls.modes.grad_enabled ? TNI_CREATION_DEFAULT : TNI_CREATION_NO_GRAD;
 }
 
@@ -122,48 +128,49 @@ static inline tn_status dims_fill(tn_tensor *t, const tn_desc *desc) {
 }
 
 static __attribute__((noinline)) tn_status record_allocate(tn_tensor *t, const tn_op *op, const tn_value *args,
-                                                           uint32_t n_args, uint32_t out_index) {
-  size_t bytes = record_bytes(args, n_args);
+                                                           uint32_t out_index) {
+  size_t bytes = record_bytes(args, op->n_args);
   tni_replay *r = tni_alloc(bytes);
   if (!r) return tni_oom(bytes, "a view's record");
-  record_write(r, (char *)r + bytes, op, args, n_args, out_index);
+  record_write(r, (char *)r + bytes, op, args, out_index);
   t->extras |= TNI_EXTRA_REPLAY;
   t->replay = r;
   return TN_OK;
 }
 
-static inline tn_status record_place(tn_tensor *t, const tn_op *op, const tn_value *args, uint32_t n_args,
-                                     uint32_t out_index) {
+static inline tn_status record_place(tn_tensor *t, const tn_op *op, const tn_value *args, uint32_t out_index) {
   tni_replay *r = (tni_replay *)(void *)((char *)t + RECORD_OFFSET);
-  if (TNI_UNLIKELY(!record_write(r, (char *)t + VIEW_BYTES, op, args, n_args, out_index)))
-    return record_allocate(t, op, args, n_args, out_index);
+  if (TNI_UNLIKELY(!record_write(r, (char *)t + VIEW_BYTES, op, args, out_index)))
+    return record_allocate(t, op, args, out_index);
   t->replay = r;
   return TN_OK;
 }
 
 /* A rule that takes strides and offset from the caller (as_strided) may reach outside the memory; every other
- * rule stays inside self's own elements. */
+ * rule stays inside self's own elements. An empty view reaches nothing, but begins inside too: it may be resized
+ * later. Meta tensors have no memory; of theirs, the numbers must fit 64 bits. */
 static tn_status check_reach(const tn_tensor *src, const tn_desc *desc) {
-  tn_dim first = desc->offset, last = desc->offset, step;
-  bool overflow = false;
-  if (src->view.backend == TN_BACKEND_META) return TN_OK;
-  for (uint32_t i = 0; i < desc->ndim; ++i) {
-    if (desc->sizes[i] == 0) return TN_OK;
+  tn_dim first = desc->offset, last = desc->offset, step, bytes;
+  bool overflow = false, empty = false;
+  for (uint32_t i = 0; i < desc->ndim; ++i) empty |= desc->sizes[i] == 0;
+  for (uint32_t i = 0; i < desc->ndim && !empty; ++i) {
     overflow |= __builtin_mul_overflow(desc->sizes[i] - 1, desc->strides[i], &step);
     overflow |= __builtin_add_overflow(step < 0 ? first : last, step, step < 0 ? &first : &last);
   }
-  tn_dim item = src->view.itemsize, origin = src->view.offset_bytes / item;
+  tn_dim item = src->view.itemsize, origin = tni_view_offset(&src->view) / item;
   tn_dim room = (tn_dim)(tni_storage_bytes(tni_storage_of(src)) / (uint64_t)item);
   overflow |= __builtin_add_overflow(first, origin, &first);
   overflow |= __builtin_add_overflow(last, origin, &last);
-  if (!overflow && first >= 0 && last < room) return TN_OK;
+  overflow |= __builtin_mul_overflow(last, item, &bytes);
+  bool inside = last < room || (empty && last == room) || src->view.backend == TN_BACKEND_META;
+  if (!overflow && first >= 0 && inside) return TN_OK;
   return tn_fail(TN_ERR_INVALID_ARGUMENT,
                  "the sizes, strides and offset reach outside the tensor's memory, which holds %lld elements",
                  (long long)room);
 }
 
 tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
-                          uint32_t n_args, uint32_t out_index, tn_tensor **out_tensor) {
+                          uint32_t out_index, tn_tensor **out_tensor) {
   *out_tensor = NULL;
   if (TNI_UNLIKELY(desc->layout == TN_DESC_FREE_STRIDES)) TN_TRY(check_reach(src, desc));
   tn_tensor *t = tni_block_pop(CLASS_VIEW);
@@ -171,15 +178,17 @@ tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, 
   fields_fill(t, src, desc, creation_of(src, op));
   t->own_storage.kind = TNI_STORAGE_NONE;
   tn_status status = dims_fill(t, desc);
-  if (TNI_LIKELY(status == TN_OK)) status = record_place(t, op, args, n_args, out_index);
+  if (TNI_LIKELY(status == TN_OK)) status = record_place(t, op, args, out_index);
   if (TNI_UNLIKELY(status != TN_OK)) {
     if (t->extras & TNI_EXTRA_DIMS) tni_free((void *)(uintptr_t)t->view.sizes);
     tni_block_push(t, CLASS_VIEW);
     return status;
   }
   t->replay->version = tni_version_get(src);
-  bool history = t->version && ((TN_DTYPE_BIT(t->view.dtype) & TN_DTYPES_FLOAT) || src->autograd);
-  t->keys = (src->keys & ~TNI_KEY_AUTOGRAD) | (history ? TNI_KEY_AUTOGRAD : src->keys & TNI_KEY_AUTOGRAD);
+  uint64_t keys = src->keys;
+  if (TNI_LIKELY(t->version && ((TN_DTYPE_BIT(src->view.dtype) & TN_DTYPES_FLOAT) || src->autograd)))
+    keys |= TNI_KEY_AUTOGRAD; /* may have history */
+  t->keys = keys;
   tni_retain(src);
   *out_tensor = t;
   return TN_OK;

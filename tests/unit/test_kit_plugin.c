@@ -141,5 +141,5 @@ TN_TEST(kit_plugin, tables_that_are_no_host) {
 TN_TEST(kit_plugin, manifest_header) {
   const char *text = TN_MANIFEST_HEADER("demo", "1.2", "MIT") "device demo\n";
   TN_CHECK_STR(text,
-               "tenon 1\nname demo\nversion 1.2\nabi 1 0 0\nlicense MIT\n" TN_SANITIZER_LINE "device demo\n");
+               "tenon 1\nname demo\nversion 1.2\nabi 1 " TN_MANIFEST_QUOTE(TN_ABI_MINOR) " 0\nlicense MIT\n" TN_SANITIZER_LINE "device demo\n");
 }

@@ -44,6 +44,8 @@ static inline tn_dtype tn_tensor_dtype(const tn_tensor *t) { return tn_tensor_vi
 static inline tn_device tn_tensor_device(const tn_tensor *t) { return tn_view_device(tn_tensor_view(t)); }
 /* Address of the first element if the memory is the host's, else NULL. Borrowed while the handle lives. */
 TN_EXPORT void *tn_tensor_data(tn_tensor *tensor);
+/* Elements from the start of the tensor's memory to its first element. */
+TN_EXPORT int64_t tn_tensor_storage_offset(const tn_tensor *tensor);
 TN_EXPORT bool tn_tensor_is_contiguous(const tn_tensor *tensor);
 /* Number of in-place writes that the memory's sharers have made; TN_ERR_STATE for inference tensors. */
 TN_EXPORT tn_status tn_tensor_version(const tn_tensor *tensor, uint32_t *out_version);

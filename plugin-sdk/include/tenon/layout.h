@@ -201,7 +201,7 @@ TN_LAYOUT_AT(struct tn_memory_info, reserved, 4);
 TN_LAYOUT_AT(struct tn_memory_info, total_bytes, 8);
 TN_LAYOUT_AT(struct tn_memory_info, free_bytes, 16);
 
-TN_LAYOUT_SIZE(struct tn_backend_def, 104);
+TN_LAYOUT_SIZE(struct tn_backend_def, 144);
 TN_LAYOUT_AT(struct tn_backend_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_backend_def, flags, 4);
 TN_LAYOUT_AT(struct tn_backend_def, device_name, 8);
@@ -217,6 +217,11 @@ TN_LAYOUT_AT(struct tn_backend_def, memory_info, 72);
 TN_LAYOUT_AT(struct tn_backend_def, synchronize, 80);
 TN_LAYOUT_AT(struct tn_backend_def, describe, 88);
 TN_LAYOUT_AT(struct tn_backend_def, locality, 96);
+TN_LAYOUT_AT(struct tn_backend_def, event_new, 104);
+TN_LAYOUT_AT(struct tn_backend_def, event_free, 112);
+TN_LAYOUT_AT(struct tn_backend_def, event_record, 120);
+TN_LAYOUT_AT(struct tn_backend_def, event_query, 128);
+TN_LAYOUT_AT(struct tn_backend_def, event_wait, 136);
 
 TN_LAYOUT_SIZE(struct tn_layer_def, 32);
 TN_LAYOUT_AT(struct tn_layer_def, struct_size, 0);

@@ -5,6 +5,9 @@
  *
  * Every row says required or optional and what absence means. All rows may be called from any thread, also
  * several at once; none may call back into dispatch. `ctx` is tn_backend_def.ctx.
+ *
+ * The core caches what alloc gives: large blocks that many tensors share. alloc, free, synchronize and the event
+ * rows may run with a lock of that cache held, so they may not ask the host for memory.
  */
 #ifndef TENON_PLUGIN_BACKEND_H
 #define TENON_PLUGIN_BACKEND_H
@@ -19,7 +22,9 @@ extern "C" {
 enum {
   TN_BACKEND_HOST_MEMORY = 1u << 0,   /* addresses can be read and written by host code */
   TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block (host memory only) */
-  TN_BACKEND_NO_OFFSETS = 1u << 2     /* mem handles cannot be split: every tensor starts its own block */
+  /* mem handles cannot be split: every tensor starts its own block. Without this flag tensors share blocks: where
+   * mem is the address, at mem + offset; else (an opaque handle) with mem as alloc gave it and an offset in bytes. */
+  TN_BACKEND_NO_OFFSETS = 1u << 2
 };
 
 /* tn_backend_def.fork */
@@ -60,6 +65,14 @@ typedef struct tn_backend_def {
   const char *(*describe)(void *ctx, int32_t index);
   /* Optional; absent: unknown, shown as null. A static text that places a device ("numa 0"). */
   const char *(*locality)(void *ctx, int32_t index);
+  /* Optional, all five or none; absent: memory passes from one stream to another only when the whole device is done.
+   * An event is done when all work given to the stream before its last record is. */
+  tn_status (*event_new)(void *ctx, int32_t index, void **out_event);
+  void (*event_free)(void *ctx, int32_t index, void *event);
+  tn_status (*event_record)(void *ctx, int32_t index, void *event, void *stream); /* may be recorded again */
+  tn_status (*event_query)(void *ctx, int32_t index, void *event, bool *out_done);
+  /* Later work of the stream waits for the event; the host does not. */
+  tn_status (*event_wait)(void *ctx, int32_t index, void *event, void *stream);
 } tn_backend_def;
 
 #ifdef __cplusplus

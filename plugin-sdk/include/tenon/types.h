@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define TN_ABI_MAJOR 1
-#define TN_ABI_MINOR 0
+#define TN_ABI_MINOR 1
 
 /* Export mark of the one symbol that a plugin shows, and of the public functions of libtenon. */
 #define TN_EXPORT __attribute__((visibility("default")))

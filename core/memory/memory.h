@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cached device memory, for neighbours in the core: one pool per device over the raw alloc and free of its backend.
+ *
+ * Note [Blocks, slabs, segments]
+ * A segment is one raw allocation. It is cut into blocks; neighbours that are free again are joined. Requests of at
+ * most TNI_MEMORY_SMALL bytes are objects of a slab: a block that is cut once into equal parts, so that they neither
+ * search nor join. Everything is described by records of ours beside the memory, since the host may be unable to
+ * write it. Where a raw block's mem is its address, parts are named mem + offset; elsewhere (an OpenCL buffer) all
+ * parts carry the segment's mem and `base` says where they begin.
+ *
+ * Note [The front]
+ * CPU objects of slab size are taken from and put back to lists of the calling thread, without a lock. A front counts
+ * in plain fields of its own; whoever reads statistics adds the fronts up. A list that overflows gives half of itself
+ * back to the pool.
+ *
+ * Note [Streams]
+ * A block belongs to the stream that it was allocated on and, freed, goes back to that stream's free memory, where
+ * stream order makes reuse safe at once. Another stream may take it when an event recorded behind its freeing is
+ * done. Such a mark is recorded only when another stream finds nothing of its own, so a free costs no vendor call.
+ * A block that was also used on other streams waits for an event on each of them. Backends without `synchronize` are
+ * synchronous, and all their streams are one.
+ *
+ * The pools stand on base alone. Address-sanitizer and stress builds make every block a raw allocation, so that
+ * each life is seen.
+ */
+#ifndef TENON_CORE_MEMORY_H
+#define TENON_CORE_MEMORY_H
+
+#include <tenon/memory.h>
+#include <tenon/plugin_backend.h>
+
+#include "core/base/base.h"
+#include "core/base/thread_state.h"
+
+typedef struct tni_pool tni_pool;
+
+/* Sizes of slab objects: four steps a doubling from 256 bytes. */
+enum { TNI_MEMORY_SMALL = 64 << 10, TNI_MEMORY_CLASSES = 28, TNI_MEMORY_NO_CLASS = 255 };
+
+/* What a block is doing; only snapshots read it without being the block's owner. */
+enum {
+  TNI_MEMORY_FREE = 0,
+  TNI_MEMORY_LIVE = 1,
+  TNI_MEMORY_CACHED = 2,
+  TNI_MEMORY_PENDING = 3,
+  TNI_MEMORY_SLAB = 4
+};
+
+typedef struct tni_memory_block {
+  uint64_t mem;
+  void *address;      /* NULL where the host has no name for it */
+  int64_t base_bytes; /* where the block begins behind mem */
+  uint64_t size;
+  tni_pool *pool;
+  struct tni_memory_block *next; /* of the free list, front list or pending list that it is on */
+  _Atomic uint8_t state;         /* TNI_MEMORY_... */
+  uint8_t size_class;            /* slab objects; else TNI_MEMORY_NO_CLASS */
+  uint8_t tag;                   /* that it is counted under; 0 while free */
+  uint8_t kind;                  /* memory_int.h */
+  uint32_t slot;                 /* slab objects: number in the slab */
+  struct tni_use *uses;          /* other streams that work with it */
+  /* blocks that are no slab objects: */
+  struct tni_memory_block *previous;     /* in its bin */
+  struct tni_memory_block *left, *right; /* neighbours in the segment */
+  struct tni_segment *segment;
+  struct tni_memory_stream *stream;
+  uint64_t freed; /* the stream's count of frees when it came back */
+  struct tni_slab *slab;
+} tni_memory_block;
+
+/* The calling thread's part of one pool. Fields are atomic for the reader of statistics; only the thread writes. */
+typedef struct tni_front {
+  tni_pool *pool;
+  _Atomic int64_t delta; /* bytes taken less bytes put back since the last sum */
+  _Atomic int64_t high;  /* the highest delta */
+  _Atomic uint64_t n_allocs, n_frees;
+  uint32_t purges; /* of the pool when the front last gave its lists back */
+  struct tni_front_list {
+    tni_memory_block *head;
+    uint32_t count, most;
+  } lists[TNI_MEMORY_CLASSES];
+  struct tni_front *previous, *next; /* in the pool's list */
+} tni_front;
+
+typedef struct tni_pool_options {
+  const tn_backend_def *def; /* borrowed for the pool's life */
+  const char *name;          /* of the backend; borrowed */
+  int32_t index;
+  bool cached; /* tni_memory_cached() in the product; tests choose */
+  bool fronts; /* host memory of a synchronous backend: threads may keep lists of their own */
+} tni_pool_options;
+
+/* false in builds where every block must be seen by a checker. */
+bool tni_memory_cached(void);
+tn_status tni_pool_new(const tni_pool_options *options, tni_pool **out_pool);
+/* Gives segments back and frees the pool. No block of it may be live. NULL is allowed. */
+void tni_pool_free(tni_pool *pool);
+/* Gives every segment back that has no live block; waits for the device first if it is asynchronous. Lists of other
+ * threads' fronts come back when those threads next need the pool. */
+void tni_pool_purge(tni_pool *pool);
+void tni_pools_purge(void); /* all of them */
+
+/* whole: the block is a raw allocation of its own, for whoever can pass on no offset. */
+tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bool whole,
+                                tni_memory_block **out_block);
+void tni_memory_free_slow(tni_memory_block *block, void *stream);
+/* The block is also used by work on this stream: it is not reused before that work is done. */
+tn_status tni_memory_use(tni_memory_block *block, void *stream);
+
+/* For tn_memory_... (core/api/api_memory.c). */
+void tni_pool_stats(tni_pool *pool, tn_memory_stats *out_stats);
+void tni_pool_tag_stats(tni_pool *pool, uint32_t tag, tn_memory_tag_stats *out_stats);
+void tni_pool_reset_peak(tni_pool *pool);
+void tni_pool_set_limit(tni_pool *pool, uint64_t bytes);
+tn_status tni_pool_snapshot(tni_pool *pool, FILE *file);
+/* Tags are numbered in the order of their first use; 0 is "untagged". */
+tn_status tni_memory_tag_number(const char *name, uint32_t *out_tag);
+const char *tni_memory_tag_name(uint32_t tag); /* NULL beyond the last */
+
+static inline unsigned tni_memory_class(uint64_t bytes) {
+  if (bytes <= 1024) return bytes ? (unsigned)((bytes - 1) / 256) : 0;
+  unsigned log = 63 - (unsigned)__builtin_clzll(bytes - 1);
+  return 4 * (log - 9) + (unsigned)((bytes - 1) >> (log - 2) & 3);
+}
+
+static inline tn_status tni_memory_alloc(tni_pool *pool, uint64_t bytes, void *stream,
+                                         tni_memory_block **out_block) {
+  tni_front *front = tni_tls.front;
+  if (TNI_LIKELY(front && front->pool == pool && bytes <= TNI_MEMORY_SMALL && !tni_tls.modes.memory_tag)) {
+    struct tni_front_list *list = &front->lists[tni_memory_class(bytes)];
+    tni_memory_block *block = list->head;
+    if (TNI_LIKELY(block)) {
+      list->head = block->next;
+      list->count--;
+      int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) + (int64_t)block->size;
+      atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
+      if (delta > atomic_load_explicit(&front->high, memory_order_relaxed))
+        atomic_store_explicit(&front->high, delta, memory_order_relaxed);
+      uint64_t n = atomic_load_explicit(&front->n_allocs, memory_order_relaxed);
+      atomic_store_explicit(&front->n_allocs, n + 1, memory_order_relaxed);
+      atomic_store_explicit(&block->state, TNI_MEMORY_LIVE, memory_order_relaxed);
+      *out_block = block;
+      return TN_OK;
+    }
+  }
+  return tni_memory_alloc_slow(pool, bytes, stream, false, out_block);
+}
+
+static inline void tni_memory_free(tni_memory_block *block, void *stream) {
+  tni_front *front = tni_tls.front;
+  if (TNI_LIKELY(front && front->pool == block->pool && block->size_class < TNI_MEMORY_CLASSES &&
+                 !block->tag)) {
+    struct tni_front_list *list = &front->lists[block->size_class];
+    if (TNI_LIKELY(list->count < list->most)) {
+      block->next = list->head;
+      list->head = block;
+      list->count++;
+      int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) - (int64_t)block->size;
+      atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
+      uint64_t n = atomic_load_explicit(&front->n_frees, memory_order_relaxed);
+      atomic_store_explicit(&front->n_frees, n + 1, memory_order_relaxed);
+      atomic_store_explicit(&block->state, TNI_MEMORY_CACHED, memory_order_relaxed);
+      return;
+    }
+  }
+  tni_memory_free_slow(block, stream);
+}
+
+#endif
