@@ -87,6 +87,10 @@ tn_status cpu_fill(const tn_view *dst, const cpu_scalar *s);
 tn_status cpu_contiguous_data(tn_call *call, const tn_view *v, tn_dtype dtype, const void **out_data);
 tn_status cpu_scratch(tn_call *call, size_t size_bytes, void **out_data);
 
+/* Adds an element, times alpha, to a place in the place's own dtype (op_index.c). */
+typedef void (*cpu_add_fn)(char *dst, const char *src, const cpu_scalar *alpha);
+extern const cpu_add_fn cpu_adders[CPU_DTYPES];
+
 /* ------------------------------------------------------------------ lines along one dim */
 
 /* One line per position of the other dims: data[k] is the line's first element of operand k. */

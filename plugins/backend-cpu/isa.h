@@ -94,6 +94,41 @@ typedef struct cpu_norm_fns {
                   int64_t rows, int64_t n, double *weight, double *bias);
 } cpu_norm_fns;
 
+/* ------------------------------------------------------------------ windows over images */
+
+/* A window that moves over an image of one to three dims, in the last of three; the others have size 1. */
+typedef struct cpu_window {
+  int64_t channels, all_channels; /* to work on; of an image (its step where channels are innermost) */
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+} cpu_window;
+
+/* Columns of the output positions [begin, end), from an image or added to it; see per-isa/conv.c. */
+typedef struct cpu_conv_fns {
+  void (*planes)(const cpu_window *w, const void *image, int64_t begin, int64_t end, void *columns);
+  void (*add_planes)(const cpu_window *w, const void *columns, int64_t begin, int64_t end, void *image);
+  void (*pixels)(const cpu_window *w, const void *image, int64_t begin, int64_t end, void *columns);
+  void (*add_pixels)(const cpu_window *w, const void *columns, int64_t begin, int64_t end, void *image);
+} cpu_conv_fns;
+
+/* ------------------------------------------------------------------ pooling */
+
+/* The windows of pooling over the last two dims (or [H, W, C]): output row o reads the input rows begin[0][o],
+ * begin[0][o] + step[0], ... below end[0][o], and so for columns. A mean's divisor is the product of both. */
+typedef struct cpu_pool {
+  int64_t channels; /* 1 for a plane */
+  int64_t in[2], out[2], step[2];
+  int64_t *begin[2], *end[2];
+  double *divisor[2];
+} cpu_pool;
+
+/* Each for a plane [0] and for an image with its channels innermost [1]. un*: add to the zeroed gradient. */
+typedef struct cpu_pool_fns {
+  void (*max[2])(const cpu_pool *p, const void *input, void *output, int64_t *index);
+  void (*unmax[2])(const cpu_pool *p, const void *grad, const int64_t *index, void *input);
+  void (*mean[2])(const cpu_pool *p, const void *input, void *output);
+  void (*unmean[2])(const cpu_pool *p, const void *grad, void *input);
+} cpu_pool_fns;
+
 /* ------------------------------------------------------------------ optimiser steps */
 
 /* Plain numbers of one step over one tensor; see per-isa/optim.c. */
@@ -125,6 +160,10 @@ typedef struct cpu_isa {
   const cpu_row_fns *rows_f64;
   const cpu_norm_fns *norm_f32;
   const cpu_norm_fns *norm_f64;
+  const cpu_conv_fns *conv_f32;
+  const cpu_conv_fns *conv_f64;
+  const cpu_pool_fns *pool_f32;
+  const cpu_pool_fns *pool_f64;
   cpu_adam_fn adam_f32, adam_f64;
   cpu_sgd_fn sgd_f32, sgd_f64;
 } cpu_isa;

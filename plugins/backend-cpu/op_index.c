@@ -22,7 +22,7 @@ typedef void (*add_fn)(char *dst, const char *src, const cpu_scalar *alpha);
 TN_FOR_FLOAT(ADD)
 TN_FOR_INT_AND_BOOL(ADD_INT)
 #define ADD_ROW(code, S, name) [code] = add_##name,
-static const add_fn adders[CPU_DTYPES] = {TN_FOR_ALL_DTYPES(ADD_ROW)};
+const cpu_add_fn cpu_adders[CPU_DTYPES] = {TN_FOR_ALL_DTYPES(ADD_ROW)};
 
 static const cpu_scalar one = {1, 1};
 
@@ -38,7 +38,7 @@ typedef struct lines_job {
   int64_t index_stride, to_stride, from_stride;
   tn_dtype index_dtype;
   size_t itemsize;
-  add_fn add;    /* NULL: stores */
+  cpu_add_fn add;    /* NULL: stores */
   char value[8]; /* scatter.value: what is stored */
   bool constant;
 } lines_job;
@@ -94,7 +94,7 @@ static tn_status scatter(const tn_value *args, tn_value *out, bool add) {
                    .from_stride = src ? cpu_stride_bytes(src, dim) : 0,
                    .index_dtype = index->dtype,
                    .itemsize = result->itemsize,
-                   .add = add ? adders[result->dtype] : NULL,
+                   .add = add ? cpu_adders[result->dtype] : NULL,
                    .constant = !src};
   if (!src) {
     cpu_scalar s = cpu_scalar_of(&args[3]);
@@ -170,7 +170,7 @@ tn_status cpu_op_index_select(tn_call *call, const tn_value *args, tn_value *out
 
 /* Row of a slice: dst += alpha * src. */
 typedef struct add_job {
-  add_fn add;
+  cpu_add_fn add;
   cpu_scalar alpha;
 } add_job;
 
@@ -185,7 +185,7 @@ tn_status cpu_op_index_add(tn_call *call, const tn_value *args, tn_value *out) {
   uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
   if (index->numel) TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
   TN_TRY(begin_from(result, self));
-  add_job job = {adders[result->dtype], args[4].kind == TN_VAL_NONE ? one : cpu_scalar_of(&args[4])};
+  add_job job = {cpu_adders[result->dtype], args[4].kind == TN_VAL_NONE ? one : cpu_scalar_of(&args[4])};
   for (int64_t i = 0; i < index->numel && source->numel; ++i) {
     cpu_local to, from;
     slice_of(&to, result, dim, index_at(index, i));

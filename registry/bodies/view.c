@@ -13,7 +13,7 @@ TN_BODY(as_strided) {
     if (TN_DIM_LT(args[3].u.i, 0))
       return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a storage offset of at least 0, got %lld",
                      (long long)TN_DIM_INT(args[3].u.i));
-    offset = TN_DIM_SUB(args[3].u.i, TN_DIM(view->itemsize ? view->offset_bytes / view->itemsize : 0));
+    offset = TN_DIM_SUB(args[3].u.i, TN_DIM(tn_tensor_storage_offset(self)));
   }
   tn_status status = tn__as_strided(self, args[1].u.ints, args[1].count, args[2].u.ints, args[2].count,
                                     offset, view->strides, view->ndim, &result);

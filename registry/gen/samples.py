@@ -11,7 +11,7 @@ from typing import Any, List, Optional
 
 from schema import DTYPES, LAYOUTS, MEMORY_FORMATS, REDUCTIONS
 
-LAYOUT_NAMES = {'contiguous': 0, 'transposed': 1, 'sliced': 2, 'expanded': 3}
+LAYOUT_NAMES = {'contiguous': 0, 'transposed': 1, 'sliced': 2, 'expanded': 3, 'channels_last': 4}
 
 
 class SampleError(Exception):
@@ -76,6 +76,8 @@ def tensor(node):
             else made.high
     if made.layout == 'transposed' and len(sizes) < 2 or made.layout != 'contiguous' and not sizes:
         raise SampleError("T(...): strides='%s' needs more dims" % made.layout)
+    if made.layout == 'channels_last' and len(sizes) < 3:
+        raise SampleError("T(...): strides='channels_last' needs at least 3 dims")
     return made
 
 

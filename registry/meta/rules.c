@@ -57,8 +57,21 @@ tn_status tni_check_number_fits(const tn_value *number, tn_dtype compute) {
                  tn_kit_dtype_name(compute), number->u.f);
 }
 
-/* Strides of a shape whose dim 1 varies fastest, then the last dims inwards out, then dim 0. */
-static void channels_last_strides(tn_desc *desc) {
+bool tni_suggests_channels_last(const tn_view *view) {
+  static const uint8_t inside_out[4] = {1, 3, 2, 0};
+  tn_dim least = TN_DIM(0);
+  if (view->ndim != 4 || TN_DIM_EQ(view->strides[1], 0)) return false;
+  for (uint32_t i = 0; i < 4; i++) {
+    tn_dim size = view->sizes[inside_out[i]], stride = view->strides[inside_out[i]];
+    if (TN_DIM_EQ(size, 0) || TN_DIM_LT(stride, least)) return false;
+    if (i == 3 && TN_DIM_EQ(least, view->strides[1])) return false; /* row-major as well */
+    least = TN_DIM_GT(size, 1) ? TN_DIM_MUL(stride, size) : stride;
+  }
+  return true;
+}
+
+/* The last dims follow dim 1 from the inside out, then dim 0. */
+void tni_desc_channels_last(tn_desc *desc) {
   tn_dim step = TN_DIM(1);
   desc->strides[1] = step;
   step = TN_DIM_MUL(step, TN_DIM_MAX(desc->sizes[1], 1));
@@ -78,6 +91,6 @@ tn_status tni_desc_format(tn_desc *desc, const tn_value *format, const tn_view *
   if (desc->ndim != need)
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected %u dims for this channels-last format, got %u", need,
                    (unsigned)desc->ndim);
-  channels_last_strides(desc);
+  tni_desc_channels_last(desc);
   return TN_OK;
 }

@@ -66,6 +66,12 @@ static inline tn_dim tni_size(const tn_view *view, uint32_t dim) {
   return view->ndim ? view->sizes[dim] : TN_DIM(1);
 }
 
+/* Do the strides say that the channels of a [N, C, H, W] view vary fastest? As ATen decides; where both orders
+ * fit, row-major. */
+bool tni_suggests_channels_last(const tn_view *view);
+/* Strides of a result whose dim 1 varies fastest. */
+void tni_desc_channels_last(tn_desc *desc);
+
 /* A memory format argument: preserve (or absent) keeps self's dense strides. */
 tn_status tni_desc_format(tn_desc *desc, const tn_value *format, const tn_view *self);
 

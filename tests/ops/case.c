@@ -56,6 +56,13 @@ static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strid
     strides[d] = total;
     total *= s->sizes[d];
   }
+  if (layout == TN_SAMPLE_CHANNELS_LAST) {
+    total = s->sizes[1];
+    strides[1] = 1;
+    for (int d = nd - 1; d >= 2; d--) strides[d] = total, total *= s->sizes[d];
+    strides[0] = total;
+    total *= s->sizes[0];
+  }
   *offset = layout == TN_SAMPLE_SLICED ? 1 : 0;
   if (layout == TN_SAMPLE_EXPANDED && nd) strides[0] = 0;
   *elements = total + *offset;

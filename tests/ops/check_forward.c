@@ -18,7 +18,7 @@ static void compare_arguments(const op_case *c, const ref_arg *args, double tole
     if (v->kind == TN_VAL_TENSOR && !compare(c, what, v->u.t, args[i].t, allowed)) return;
     if (v->kind != TN_VAL_LIST || v->elem != TN_VAL_TENSOR) continue;
     for (uint32_t k = 0; k < v->count; k++)
-      if (!compare(c, what, v->u.ts[k], args[i].ts[k], allowed)) return;
+      if (v->u.ts[k] && !compare(c, what, v->u.ts[k], args[i].ts[k], allowed)) return;
   }
 }
 

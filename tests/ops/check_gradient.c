@@ -4,6 +4,7 @@
  * differentiable follows from the operator: a formula's inputs; of a body without a formula all float64
  * arguments. Operators that write an argument are checked through a clone of it.
  */
+#include <string.h>
 #include <tenon/tenon.h>
 
 #include "case.h"
@@ -18,7 +19,15 @@ typedef struct gradient_case {
   size_t n_out;
 } gradient_case;
 
+/* Arguments that bodies take as constants, as ATen does: no gradient comes for them. */
+static const struct {
+  const char *op;
+  uint32_t arg;
+} constants[] = {{"nll_loss", 2}, {"cross_entropy_loss", 2}, {"_extreme_backward", 1}, {"_extreme_backward", 2}};
+
 static bool is_input(const tn_op *op, uint32_t arg) {
+  for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
+    if (constants[i].arg == arg && strcmp(constants[i].op, op->name) == 0) return false;
   if (!op->grad) return true;
   for (uint32_t k = 0; k < op->grad->n_inputs; k++)
     if (op->grad->input_args[k] == arg) return true;
@@ -64,6 +73,7 @@ static void find_inputs(gradient_case *g, tn_tensor **in) {
     for (uint32_t k = 0; k < n && is_input(g->c.op, i); k++) {
       tn_tensor *t = v->kind == TN_VAL_TENSOR ? v->u.t : v->u.ts[k];
       if (tn_tensor_dtype(t) != TN_FLOAT64) continue;
+      TN_CHECK_OK(tn_set_requires_grad(t, true));
       g->slots[g->n_in] = i;
       g->entries[g->n_in] = k;
       in[g->n_in++] = t;

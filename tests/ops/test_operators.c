@@ -30,9 +30,15 @@ FAMILY(linalg)
 FAMILY(nn)
 FAMILY(index)
 FAMILY(optim)
+FAMILY(sort)
+FAMILY(norm)
+FAMILY(loss)
+FAMILY(activation)
+FAMILY(pool)
+FAMILY(conv)
 
 static const char *const families[] = {"create", "random", "view", "copy", "elementwise", "compare",
-                                       "reduce", "linalg", "nn",   "index", "optim"};
+                                       "reduce", "linalg", "nn",   "index", "optim", "sort", "norm", "loss", "activation", "pool", "conv"};
 
 /* Operators that samples cannot describe, and the tests that stand for them. */
 static const char *const tested_elsewhere[][2] = {

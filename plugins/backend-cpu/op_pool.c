@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Max, average and adaptive average pooling over images, forward and backward. A plan lists for each output row and
+ * column which input rows and columns its windows read; per-isa/pool.c walks it. Threads share planes (or whole images,
+ * if the channels are innermost), so that no two of them write one element.
+ */
+#include "plugins/backend-cpu/images.h"
+
+typedef struct pool_job {
+  cpu_pool plan;
+  const cpu_pool_fns *fns;
+  size_t size;
+  bool last;                 /* channels innermost */
+  int64_t tasks;             /* planes, or images */
+  int64_t in_each, out_each; /* elements of a task */
+  tn_dtype dtype;
+  const char *from;
+  char *to;
+  int64_t *index;
+} pool_job;
+
+/* ------------------------------------------------------------------ plans */
+
+static tn_status plan_memory(tn_call *call, cpu_pool *plan) {
+  int64_t n = plan->out[0] + plan->out[1];
+  void *memory;
+  TN_TRY(cpu_scratch(call, (size_t)n * (2 * sizeof(int64_t) + sizeof(double)), &memory));
+  int64_t *ints = memory;
+  double *divisors = (double *)(void *)(ints + 2 * n);
+  for (int i = 0; i < 2; ++i) {
+    plan->begin[i] = ints + (i ? 2 * plan->out[0] : 0);
+    plan->end[i] = plan->begin[i] + plan->out[i];
+    plan->divisor[i] = divisors + (i ? plan->out[0] : 0);
+  }
+  return TN_OK;
+}
+
+static int64_t entry(const tn_value *list, uint32_t i) { return list->u.ints[list->count == 1 ? 0 : i]; }
+
+/* Windows of max and average pooling. dilation NULL: 1. divisors count padded elements, or only those inside. */
+static void plan_windows(cpu_pool *plan, const tn_value *kernel, const tn_value *stride,
+                         const tn_value *padding, const tn_value *dilation, bool count_padding) {
+  for (uint32_t i = 0; i < 2; ++i) {
+    int64_t step = dilation ? entry(dilation, i) : 1, pad = entry(padding, i);
+    int64_t advance = stride->count ? entry(stride, i) : entry(kernel, i);
+    plan->step[i] = step;
+    for (int64_t o = 0; o < plan->out[i]; ++o) {
+      int64_t begin = o * advance - pad, end = begin + (entry(kernel, i) - 1) * step + 1;
+      int64_t padded_end = end < plan->in[i] + pad ? end : plan->in[i] + pad, padded = padded_end - begin;
+      if (begin < 0) begin += (-begin + step - 1) / step * step;
+      if (end > plan->in[i]) end = plan->in[i];
+      if (begin >= plan->in[i]) begin = end = plan->in[i] - 1; /* dilated past a small image: empty */
+      plan->begin[i][o] = begin;
+      plan->end[i][o] = end;
+      plan->divisor[i][o] = (double)(count_padding ? padded : end - begin);
+    }
+  }
+}
+
+/* Part o of n parts of `in`: from floor(o * in / n) to ceil((o + 1) * in / n). */
+static void plan_parts(cpu_pool *plan) {
+  for (uint32_t i = 0; i < 2; ++i) {
+    int64_t n = plan->out[i], whole = n ? plan->in[i] / n : 0, rest = n ? plan->in[i] % n : 0;
+    plan->step[i] = 1;
+    for (int64_t o = 0; o < n; ++o) {
+      plan->begin[i][o] = o * whole + o * rest / n;
+      plan->end[i][o] = (o + 1) * whole + ((o + 1) * rest + n - 1) / n;
+      plan->divisor[i][o] = (double)(plan->end[i][o] - plan->begin[i][o]);
+    }
+  }
+}
+
+static void override_divisor(cpu_pool *plan, const tn_value *divisor) {
+  if (divisor->kind == TN_VAL_NONE) return;
+  for (uint32_t i = 0; i < 2; ++i)
+    for (int64_t o = 0; o < plan->out[i]; ++o) plan->divisor[i][o] = i ? 1 : (double)divisor->u.i;
+}
+
+/* ------------------------------------------------------------------ jobs */
+
+static tn_status begin_job(tn_call *call, const tn_view *in, const tn_view *out, bool last, pool_job *job) {
+  uint32_t n = in->ndim;
+  *job = (pool_job){.last = last, .dtype = cpu_wide(in->dtype)};
+  job->fns = job->dtype == TN_FLOAT32 ? cpu_now->pool_f32 : cpu_now->pool_f64;
+  job->size = tn_kit_dtype_size(job->dtype);
+  job->plan.channels = last ? in->sizes[1] : 1;
+  for (uint32_t i = 0; i < 2; ++i) {
+    job->plan.in[i] = in->sizes[n - 2 + i];
+    job->plan.out[i] = out->sizes[n - 2 + i];
+  }
+  job->in_each = job->plan.in[0] * job->plan.in[1] * job->plan.channels;
+  job->out_each = job->plan.out[0] * job->plan.out[1] * job->plan.channels;
+  job->tasks = in->numel / job->in_each;
+  return plan_memory(call, &job->plan);
+}
+
+static tn_status run_tasks(pool_job *job, tn_parallel_fn fn) {
+  int64_t work = job->in_each > job->out_each ? job->in_each : job->out_each;
+  return tn_kit_host()->parallel_for(job->tasks, CPU_GRAIN_HEAVY / work + 1, fn, job);
+}
+
+static tn_status read_images(tn_call *call, const tn_view *v, pool_job *job) {
+  const void *data;
+  TN_TRY(cpu_image_data(call, v, job->dtype, job->last, &data));
+  job->from = data;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ max */
+
+static tn_status max_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const pool_job *job = ctx;
+  for (int64_t i = begin; i < end; ++i)
+    job->fns->max[job->last](&job->plan, job->from + (size_t)(i * job->in_each) * job->size,
+                             job->to + (size_t)(i * job->out_each) * job->size,
+                             job->index + i * job->out_each);
+  return TN_OK;
+}
+
+/* args: self kernel_size stride padding dilation ceil_mode */
+tn_status cpu_op_max_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *self = args[0].u.v, *result = out[0].u.v;
+  pool_job job;
+  cpu_image values, places;
+  if (result->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
+  plan_windows(&job.plan, &args[1], &args[2], &args[3], &args[4], false);
+  TN_TRY(read_images(call, self, &job));
+  TN_TRY(cpu_image_begin(call, &out[0], job.dtype, job.last, &values));
+  TN_TRY(cpu_image_begin(call, &out[1], TN_INT64, job.last, &places));
+  job.to = values.data;
+  job.index = places.data;
+  TN_TRY(run_tasks(&job, max_chunk));
+  TN_TRY(cpu_image_end(&values));
+  return cpu_image_end(&places);
+}
+
+static tn_status unmax_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const pool_job *job = ctx;
+  for (int64_t i = begin; i < end; ++i) {
+    char *to = job->to + (size_t)(i * job->in_each) * job->size;
+    memset(to, 0, (size_t)job->in_each * job->size);
+    job->fns->unmax[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size,
+                               job->index + i * job->out_each, to);
+  }
+  return TN_OK;
+}
+
+/* args: grad_output self kernel_size stride padding dilation ceil_mode indices */
+tn_status cpu_op_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *grad = args[0].u.v, *self = args[1].u.v, *index = args[7].u.v;
+  const void *places;
+  pool_job job;
+  cpu_image to;
+  if (self->numel == 0) return TN_OK;
+  TN_TRY(cpu_check_index(index, self->sizes[self->ndim - 2] * self->sizes[self->ndim - 1], false));
+  TN_TRY(begin_job(call, self, grad, cpu_channels_last(out[0].u.v) && self->ndim == 4, &job));
+  TN_TRY(read_images(call, grad, &job));
+  TN_TRY(cpu_image_data(call, index, TN_INT64, job.last, &places));
+  TN_TRY(cpu_image_begin(call, &out[0], job.dtype, job.last, &to));
+  job.index = (int64_t *)(uintptr_t)places;
+  job.to = to.data;
+  TN_TRY(run_tasks(&job, unmax_chunk));
+  return cpu_image_end(&to);
+}
+
+/* ------------------------------------------------------------------ mean */
+
+static tn_status mean_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const pool_job *job = ctx;
+  for (int64_t i = begin; i < end; ++i)
+    job->fns->mean[job->last](&job->plan, job->from + (size_t)(i * job->in_each) * job->size,
+                              job->to + (size_t)(i * job->out_each) * job->size);
+  return TN_OK;
+}
+
+static tn_status unmean_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const pool_job *job = ctx;
+  for (int64_t i = begin; i < end; ++i) {
+    char *to = job->to + (size_t)(i * job->in_each) * job->size;
+    memset(to, 0, (size_t)job->in_each * job->size);
+    job->fns->unmean[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size, to);
+  }
+  return TN_OK;
+}
+
+/* Forward: from self to the pooled result. Backward: from the pooled gradient to self's. The plan is made. */
+static tn_status run_mean(tn_call *call, pool_job *job, const tn_view *from, tn_value *out,
+                          tn_parallel_fn fn) {
+  cpu_image to;
+  TN_TRY(read_images(call, from, job));
+  TN_TRY(cpu_image_begin(call, &out[0], job->dtype, job->last, &to));
+  job->to = to.data;
+  TN_TRY(run_tasks(job, fn));
+  return cpu_image_end(&to);
+}
+
+/* args: self kernel_size stride padding ceil_mode count_include_pad divisor_override */
+tn_status cpu_op_avg_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *self = args[0].u.v, *result = out[0].u.v;
+  pool_job job;
+  if (result->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
+  plan_windows(&job.plan, &args[1], &args[2], &args[3], NULL, args[5].u.i);
+  override_divisor(&job.plan, &args[6]);
+  return run_mean(call, &job, self, out, mean_chunk);
+}
+
+/* args: grad_output self kernel_size stride padding ceil_mode count_include_pad divisor_override */
+tn_status cpu_op_avg_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *grad = args[0].u.v, *self = args[1].u.v;
+  pool_job job;
+  if (self->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, grad, cpu_channels_last(out[0].u.v) && self->ndim == 4, &job));
+  plan_windows(&job.plan, &args[2], &args[3], &args[4], NULL, args[6].u.i);
+  override_divisor(&job.plan, &args[7]);
+  return run_mean(call, &job, grad, out, unmean_chunk);
+}
+
+tn_status cpu_op_adaptive_avg_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *self = args[0].u.v, *result = out[0].u.v;
+  pool_job job;
+  if (result->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
+  plan_parts(&job.plan);
+  return run_mean(call, &job, self, out, mean_chunk);
+}
+
+tn_status cpu_op_adaptive_avg_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *grad = args[0].u.v, *self = args[1].u.v;
+  pool_job job;
+  if (self->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, grad, cpu_channels_last(out[0].u.v) && self->ndim == 4, &job));
+  plan_parts(&job.plan);
+  return run_mean(call, &job, grad, out, unmean_chunk);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batch, group and rms norm out of other operators. Half types are normalized in float32 and rounded once.
+ *
+ * Note [Running statistics]
+ * batch_norm is the one body that writes into its arguments: running_mean and running_var move towards the
+ * batch's statistics by momentum, through in-place operators and without history, after the result is there.
+ */
+#include <float.h>
+#include <tenon/kit/dtype.h>
+
+#include "registry/bodies/compose.h"
+
+static tn_dtype wide_dtype(const tn_tensor *t) {
+  return tn_tensor_dtype(t) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+}
+
+static tn_status check_float(const tn_tensor *input) {
+  if (tn_kit_dtype_is_float(tn_tensor_dtype(input))) return TN_OK;
+  return tn_fail(TN_ERR_DTYPE, "expected a floating dtype for 'input', got %s",
+                 tn_kit_dtype_name(tn_tensor_dtype(input)));
+}
+
+static tn_status check_channels(const char *name, const tn_tensor *t, tn_dim channels) {
+  if (!t || tn_shape_equal(tni_ndim(t), tn_tensor_sizes(t), 1, &channels)) return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected shape %s for '%s', got %s",
+                 tn_shape_format(1, &channels, TN_SHAPE_TEXT), name, tni_shape_text(t, TN_SHAPE_TEXT));
+}
+
+/* A vector of channels as [C, 1, ...], to broadcast over [N, C, ...]. */
+static tn_status as_channels(tn_tensor *vector, uint32_t ndim, tn_tensor **out_view) {
+  int64_t shape[TN_MAX_RANK] = {-1};
+  for (uint32_t i = 1; i + 1 < ndim; i++) shape[i] = 1;
+  return tn_reshape(vector, shape, ndim - 1, out_view);
+}
+
+/* normal * weight + bias in dtype; weight and bias may be NULL. channels: they are vectors of dim 1. */
+static tn_status scale_and_move(tn_tensor *normal, tn_tensor *weight, tn_tensor *bias, bool channels,
+                                tn_dtype dtype, tn_tensor **out_result) {
+  enum { W, B, SCALED, MOVED, N };
+  tn_tensor *t[N] = {NULL}, *last = normal;
+  uint32_t ndim = tni_ndim(normal);
+  tn_status status;
+  if (weight) {
+    if (channels) TNI_STEP(as_channels(weight, ndim, &t[W]));
+    TNI_STEP(tn_mul(last, channels ? t[W] : weight, &t[SCALED]));
+    last = t[SCALED];
+  }
+  if (bias) {
+    if (channels) TNI_STEP(as_channels(bias, ndim, &t[B]));
+    TNI_STEP(tn_add(last, channels ? t[B] : bias, tn_int(1), &t[MOVED]));
+    last = t[MOVED];
+  }
+  TNI_STEP(tn_to_dtype(last, dtype, false, false, 0, out_result));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* 1 / sqrt(x + eps) */
+static tn_status inverse_root(tn_tensor *x, double eps, tn_tensor **out_root) {
+  tn_tensor *shifted = NULL;
+  tn_status status = tn_add_scalar(x, tn_float(eps), tn_int(1), &shifted);
+  if (status == TN_OK) status = tn_rsqrt(shifted, out_root);
+  tn_tensor_release(shifted);
+  return status;
+}
+
+/* ------------------------------------------------------------------ batch norm */
+
+/* Mean and variance of each channel, as vectors. */
+static tn_status batch_statistics(tn_tensor *wide, tn_tensor **out_mean, tn_tensor **out_var) {
+  tn_tensor *t[3] = {NULL};
+  int64_t dims[TN_MAX_RANK] = {0};
+  uint32_t ndim = tni_ndim(wide);
+  for (uint32_t i = 2; i < ndim; i++) dims[i - 1] = i;
+  tn_status status;
+  TNI_STEP(tn_mean_dim(wide, dims, ndim - 1, false, TN_DTYPE_NONE, out_mean));
+  TNI_STEP(as_channels(*out_mean, ndim, &t[0]));
+  TNI_STEP(tn_sub(wide, t[0], tn_int(1), &t[1]));
+  TNI_STEP(tn_square(t[1], &t[2]));
+  TNI_STEP(tn_mean_dim(t[2], dims, ndim - 1, false, TN_DTYPE_NONE, out_var));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* running += momentum * (factor * statistic - running) */
+static tn_status move_running(tn_tensor *running, tn_tensor *statistic, double momentum, double factor) {
+  tn_tensor *plain = NULL;
+  if (!running) return TN_OK;
+  tn_status status;
+  TNI_STEP(tn_detach(statistic, &plain));
+  TNI_STEP(tn_mul_scalar_(running, tn_float(1 - momentum)));
+  TNI_STEP(tn_add_(running, plain, tn_float(momentum * factor)));
+done:
+  tn_tensor_release(plain);
+  return status;
+}
+
+/* args: input weight bias running_mean running_var training momentum eps */
+static tn_status check_batch_norm(const tn_value *args) {
+  tn_tensor *input = args[0].u.t;
+  TN_TRY(check_float(input));
+  if (tni_ndim(input) < 2)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected 'input' with at least 2 dims, got shape %s",
+                   tni_shape_text(input, TN_SHAPE_TEXT));
+  tn_dim channels = tn_tensor_sizes(input)[1];
+  TN_TRY(check_channels("weight", tni_tensor_or_null(&args[1]), channels));
+  TN_TRY(check_channels("bias", tni_tensor_or_null(&args[2]), channels));
+  TN_TRY(check_channels("running_mean", tni_tensor_or_null(&args[3]), channels));
+  TN_TRY(check_channels("running_var", tni_tensor_or_null(&args[4]), channels));
+  if (tni_has(&args[3]) != tni_has(&args[4]) || (!args[5].u.i && !tni_has(&args[3])))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected running_mean and running_var%s",
+                   args[5].u.i ? " both or neither" : " outside training");
+  tn_dim n = tni_count_along(input, ~(uint64_t)2);
+  if (args[5].u.i && TN_DIM_LT(n, 2))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected more than 1 value a channel in training, got shape %s",
+                   tni_shape_text(input, TN_SHAPE_TEXT));
+  return TN_OK;
+}
+
+TN_BODY(native_batch_norm) {
+  enum { WIDE, MEAN, VAR, RSTD, M, R, CENTRED, NORMAL, RESULT, EMPTY, N };
+  tn_tensor *input = args[0].u.t, *t[N] = {NULL};
+  bool training = args[5].u.i;
+  uint32_t ndim = tni_ndim(input);
+  TN_TRY(check_batch_norm(args));
+  tn_status status;
+  TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
+  if (training) {
+    TNI_STEP(batch_statistics(t[WIDE], &t[MEAN], &t[VAR]));
+  } else {
+    TNI_STEP(tn_to_dtype(args[3].u.t, wide_dtype(input), false, false, 0, &t[MEAN]));
+    TNI_STEP(tn_to_dtype(args[4].u.t, wide_dtype(input), false, false, 0, &t[VAR]));
+  }
+  TNI_STEP(inverse_root(t[VAR], args[7].u.f, &t[RSTD]));
+  TNI_STEP(as_channels(t[MEAN], ndim, &t[M]));
+  TNI_STEP(as_channels(t[RSTD], ndim, &t[R]));
+  TNI_STEP(tn_sub(t[WIDE], t[M], tn_int(1), &t[CENTRED]));
+  TNI_STEP(tn_mul(t[CENTRED], t[R], &t[NORMAL]));
+  TNI_STEP(scale_and_move(t[NORMAL], tni_tensor_or_null(&args[1]), tni_tensor_or_null(&args[2]), true,
+                          tn_tensor_dtype(input), &t[RESULT]));
+  if (training) { /* See Note [Running statistics] */
+    double n = (double)TN_DIM_INT(tni_count_along(input, ~(uint64_t)2));
+    TNI_STEP(move_running(tni_tensor_or_null(&args[3]), t[MEAN], args[6].u.f, 1));
+    TNI_STEP(move_running(tni_tensor_or_null(&args[4]), t[VAR], args[6].u.f, n / (n - 1)));
+  } else {
+    TNI_STEP(tn_new_zeros(t[MEAN], (const tn_dim[]){TN_DIM(0)}, 1, NULL, &t[EMPTY]));
+  }
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+  out[1] = tn_value_tensor(training ? tni_take(&t[MEAN]) : tn_tensor_retain(t[EMPTY]));
+  out[2] = tn_value_tensor(tni_take(&t[training ? RSTD : EMPTY]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+TN_BODY(batch_norm) {
+  tn_tensor *t[3] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_native_batch_norm(args[0].u.t, tni_tensor_or_null(&args[1]), tni_tensor_or_null(&args[2]),
+                                tni_tensor_or_null(&args[3]), tni_tensor_or_null(&args[4]), args[5].u.i,
+                                args[6].u.f, args[7].u.f, &t[0], &t[1], &t[2]));
+  out[0] = tn_value_tensor(tni_take(&t[0]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* ------------------------------------------------------------------ group norm */
+
+/* The groups as rows: [N * groups, elements of a group], each a row of layer norm without weight. */
+static tn_status group_rows(tn_tensor *input, int64_t groups, tn_scalar eps, tn_tensor **out_normal,
+                            tn_tensor **out_mean, tn_tensor **out_rstd) {
+  tn_tensor *t[2] = {NULL};
+  tn_dim rows = TN_DIM_MUL(tn_tensor_sizes(input)[0], groups), n = TN_DIM(tn_tensor_numel(input));
+  n = TN_DIM_GT(rows, 0) ? TN_DIM_DIV(n, rows) : TN_DIM(1);
+  tn_status status;
+  TNI_STEP(tn_reshape(input, (const int64_t[]){rows, n}, 2, &t[0]));
+  TNI_STEP(tn_native_layer_norm(t[0], &n, 1, NULL, NULL, eps.u.f, &t[1], out_mean, out_rstd));
+  TNI_STEP(tn_reshape(t[1], tn_tensor_sizes(input), tni_ndim(input), out_normal));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: input num_groups weight bias eps cudnn_enabled */
+TN_BODY(group_norm) {
+  enum { NORMAL, MEAN, RSTD, RESULT, N };
+  tn_tensor *input = args[0].u.t, *t[N] = {NULL};
+  tn_tensor *weight = tni_tensor_or_null(&args[2]), *bias = tni_tensor_or_null(&args[3]);
+  int64_t groups = args[1].u.i;
+  TN_TRY(check_float(input));
+  if (tni_ndim(input) < 2 || groups < 1 || TN_DIM_NE(TN_DIM_MOD(tn_tensor_sizes(input)[1], groups), 0))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected 'input' [N, C, ...] with C divisible by %lld groups, got shape %s",
+                   (long long)groups, tni_shape_text(input, TN_SHAPE_TEXT));
+  TN_TRY(check_channels("weight", weight, tn_tensor_sizes(input)[1]));
+  TN_TRY(check_channels("bias", bias, tn_tensor_sizes(input)[1]));
+  tn_status status;
+  TNI_STEP(group_rows(input, groups, args[4], &t[NORMAL], &t[MEAN], &t[RSTD]));
+  TNI_STEP(scale_and_move(t[NORMAL], weight, bias, true, tn_tensor_dtype(input), &t[RESULT]));
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* ------------------------------------------------------------------ rms norm */
+
+static double epsilon_of(tn_dtype dtype) {
+  return dtype == TN_FLOAT64   ? DBL_EPSILON
+         : dtype == TN_FLOAT32 ? FLT_EPSILON
+         : dtype == TN_FLOAT16 ? 0x1p-10
+                               : 0x1p-7;
+}
+
+/* args: input normalized_shape weight eps */
+TN_BODY(rms_norm) {
+  enum { WIDE, SQUARE, MEAN, RSTD, NORMAL, RESULT, N };
+  tn_tensor *input = args[0].u.t, *weight = tni_tensor_or_null(&args[2]), *t[N] = {NULL};
+  uint32_t n = args[1].count, ndim = tni_ndim(input);
+  int64_t dims[TN_MAX_RANK];
+  TN_TRY(check_float(input));
+  bool fits = n && n <= ndim && tn_shape_equal(n, args[1].u.ints, n, tn_tensor_sizes(input) + ndim - n) &&
+              (!weight || tn_shape_equal(tni_ndim(weight), tn_tensor_sizes(weight), n, args[1].u.ints));
+  if (!fits)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected the last sizes of shape %s as normalized_shape and shape of "
+                   "'weight', got %s",
+                   tni_shape_text(input, TN_SHAPE_TEXT), tn_shape_format(n, args[1].u.ints, TN_SHAPE_TEXT));
+  for (uint32_t i = 0; i < n; i++) dims[i] = ndim - n + i;
+  double eps = tni_has(&args[3]) ? args[3].u.f : epsilon_of(tn_tensor_dtype(input));
+  tn_status status;
+  TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
+  TNI_STEP(tn_square(t[WIDE], &t[SQUARE]));
+  TNI_STEP(tn_mean_dim(t[SQUARE], dims, n, true, TN_DTYPE_NONE, &t[MEAN]));
+  TNI_STEP(inverse_root(t[MEAN], eps, &t[RSTD]));
+  TNI_STEP(tn_mul(t[WIDE], t[RSTD], &t[NORMAL]));
+  TNI_STEP(scale_and_move(t[NORMAL], weight, NULL, false, tn_tensor_dtype(input), &t[RESULT]));
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
