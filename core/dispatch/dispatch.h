@@ -134,6 +134,7 @@ tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out); /*
 tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *out); /* two operands, one dtype */
 tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out);
+tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *out); /* one fresh result */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
 tn_status tni_view_list_step(tn_call *call, const tn_value *args, tn_value *out); /* ... with a list result */
 tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */

@@ -29,12 +29,19 @@ typedef struct tni_step {
 } tni_step;
 
 /* tn_call.core: the step, or (lowest bit set) the scratch list of a call on the fast path, or NULL. */
+enum { TNI_CORE_KERNEL = 1 }; /* the tag alone: a kernel runs without a step, its list is empty so far */
 static inline tni_step *tni_call_step(const tn_call *call) {
   return (uintptr_t)call->core & 1 ? NULL : call->core;
 }
 
 /* Has the operator's record been filled? */
 bool tni_op_ready(const tn_op *op);
+/* Strides of a fresh result as its descriptor asks, NULL for row-major. */
+const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *desc);
+/* tn_meta.grow of operators whose results are no list. */
+tn_status tni_meta_grow_refused(tn_meta *meta, uint32_t n);
+/* May calls of op with these providers begin in tni_structured_single? */
+bool tni_single_fits(const tn_op *op, const tni_kernel *const *chain, uint32_t n_chain);
 /* Device of a call: the Device argument, else the first operand that is not a 0-d cpu tensor beside another
  * device, else the default; and the check that the operands go together. */
 tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device);
@@ -42,7 +49,7 @@ tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_de
 void tni_elementwise_strides(const tn_op *op, const tn_value *args, tn_desc *desc);
 /* Memory of host->scratch: of a step, and of a fast-path call. */
 void tni_scratch_release(struct tni_scratch **list);
-void tni_scratch_release_fast(tn_call *call) TN_COLD;
+void tni_scratch_release_fast(tn_call *call);
 void tni_cast_lists_release(tni_step *step);
 /* Casts and copies of a step. */
 tn_status tni_step_cast(tni_step *step, tn_dtype compute, uint64_t keep_args);

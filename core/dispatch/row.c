@@ -142,7 +142,7 @@ static bool is_plain_binary(const tn_op *op) {
   return op->tensor_args == 3 && !a[0].optional && !a[1].optional && op->promote < TN_PROMOTE_COMPARE;
 }
 
-static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, uint32_t n_chain) {
+static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, const tni_kernel *const *chain, uint32_t n_chain) {
   const tn_op *f = op->functional;
   uint32_t flags = f->flags;
   bool fast = n_chain && (flags & TN_OP_ELEMENTWISE) && f->schema->n_results == 1 && !f->rng;
@@ -151,6 +151,7 @@ static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, uint32_t n_chain) {
   if (fast && op->form == TN_FORM_FUNCTIONAL && !op->write_args)
     return is_plain_binary(op) ? tni_structured_binary : tni_structured_elementwise;
   if (fast && op->form == TN_FORM_INPLACE && op->write_args == 1) return tni_structured_inplace;
+  if (bit != TN_BACKEND_META && tni_single_fits(op, chain, n_chain)) return tni_structured_single;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
   if (bit == TN_BACKEND_META && f->meta) return tni_structured;
   if (f->body && f->meta) return tni_body_checked;
@@ -163,8 +164,6 @@ static void fast_fill(tni_cell *cell, const tn_op *f, const tni_kernel *k) {
   cell->fast_dtypes = (uint32_t)(k->dtypes & TN_DTYPES_FLOAT);
   cell->fast_fn = k->fn;
   cell->user = k->user;
-  bool inline_ok = atomic_load(&tni_inline_backends) >> cell->bit & 1;
-  cell->small_bytes = inline_ok ? TNI_SMALL_BYTES : 0;
 }
 
 static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
@@ -176,11 +175,12 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
   uint32_t filled = 0;
   for (const tni_kernel *k = f->kernels; k && n; k = k->next)
     if (k->bit == bit) chain_add(block->chain, filled++, k);
-  block->cell = (tni_cell){.fn = entry_of(op, bit, n),
+  block->cell = (tni_cell){.fn = entry_of(op, bit, block->chain, n),
                            .chain = block->chain,
                            .n_chain = n,
                            .bit = bit,
                            .body_last = f->body != NULL};
+  if (bit < TN_BACKEND_LIMIT && (atomic_load(&tni_inline_backends) >> bit & 1)) block->cell.small_bytes = TNI_SMALL_BYTES;
   if (bit >= TN_BACKEND_LIMIT && n) { /* a layer's kernel is called as it is */
     block->cell.fn = block->chain[0]->fn;
     block->cell.user = block->chain[0]->user;
@@ -196,6 +196,10 @@ tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
   tn_op *op = (tn_op *)(uintptr_t)call->op;
   uint8_t bit = ((const tni_cell *)call->cell)->bit;
   TN_TRY(tni_may_dispatch());
+  if (bit < TN_BACKEND_LIMIT && !tni_backend_get(bit)) {
+    const tni_backend *backend; /* the default device may be named by nobody before its first use */
+    TN_TRY(tni_backend_open(tni_backend_name(bit), &backend));
+  }
   if (bit != TN_BACKEND_META) tni_open_providers(op->functional, bit);
   tni_registry_lock();
   const tni_cell *cell = NULL;

@@ -28,7 +28,8 @@ tn_status tni_call_scratch(tn_call *call, size_t size_bytes, tn_memory *out_memo
   const tni_backend *backend = tni_backend_get(call->device.backend);
   tni_step *step = tni_call_step(call);
   *out_memory = (tn_memory){0};
-  if (!backend || (!step && !(call->flags & TN_CALL_FLAT))) /* nobody would free a layer's or a body's */
+  bool freed = step || ((uintptr_t)call->core & 1) || (call->flags & TN_CALL_FLAT);
+  if (!backend || !freed) /* nobody would free a layer's or a body's */
     return tn_fail(TN_ERR_PLUGIN, "scratch memory exists only inside a backend's kernel");
   struct tni_scratch *s = tni_block_alloc(SCRATCH_CLASS);
   if (!s) return tni_oom(sizeof *s, "scratch memory");

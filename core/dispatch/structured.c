@@ -2,14 +2,9 @@
  *
  * The structured step: meta rule, outputs from the backend's allocator, kernel on views; and the rules of the
  * in-place and out forms. Entry of every backend cell that has providers (or nothing to compute).
- *
- * Note [Fast path]
- * Most small calls are an elementwise operator on contiguous operands of one shape, dtype and device, floating.
- * For these the meta rule's answer is the first operand's own descriptor, so the step allocates and calls the
- * kernel at once. Everything else goes through structured_general, which knows all the rules. Both give the
- * same result; tests run each sample through both (a size-1 stride of 7 defeats the fast path).
+ * The general form, which knows all the rules; small frequent calls take a shorter way to the same result: fast.c
+ * and single.c.
  */
-#include <stddef.h>
 #include <tenon/kit/dtype.h>
 #include <tenon/kit/promote.h>
 #include <tenon/kit/shape.h>
@@ -17,141 +12,10 @@
 #include "core/dispatch/dispatch_int.h"
 #include "core/load/load.h"
 #include "core/tensor/generator.h"
-#include "core/tensor/small.h"
 
-static tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out);
+/* ------------------------------------------------------------------ descriptors */
 
-/* ------------------------------------------------------------------ fast path */
-
-/* Is b like a: dtype, device, sizes? Flags are the caller's. */
-static inline bool view_alike(const tn_view *a, const tn_view *b) {
-  if (tni_view_word(a) != tni_view_word(b)) return false;
-  if (TNI_LIKELY(a->ndim == 1)) return a->sizes[0] == b->sizes[0];
-  for (unsigned i = 0; i < a->ndim; ++i)
-    if (a->sizes[i] != b->sizes[i]) return false;
-  return true;
-}
-
-/* Are all tensor operands alike and contiguous? The first argument is one. */
-static inline bool operands_flat(uint64_t tensor_args, const tn_value *args) {
-  const tn_view *a = args[0].u.v;
-  if (TNI_UNLIKELY(args[0].kind != TN_VAL_TENSOR)) return false;
-  uint32_t flags = a->flags;
-  for (uint64_t m = tensor_args & ~(uint64_t)1; m; m &= m - 1) {
-    const tn_value *value = &args[__builtin_ctzll(m)];
-    if (value->kind != TN_VAL_TENSOR || !view_alike(a, value->u.v)) return false;
-    flags &= value->u.v->flags;
-  }
-  return (flags & TN_VIEW_CONTIGUOUS) != 0;
-}
-
-/* The second half of a fast call: its result is in out[0]. */
-static inline __attribute__((always_inline)) tn_status fast_kernel(tn_call *call, const tn_value *args,
-                                                                   tn_value *out) {
-  const tni_cell *cell = call->cell;
-  const tn_view *first = args[0].u.v;
-  call->device.backend = first->backend; /* the rest of it is 0 */
-  call->device.index = first->device_index;
-  call->flags |= TN_CALL_FLAT;
-  tn_status status = cell->fast_fn(call, args, out); /* call->user is the cell's: that kernel's */
-  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
-  return status;
-}
-
-/* The kernel failed or declined: nothing of the result stays. */
-static TN_COLD tn_status fast_undo(tn_call *call, const tn_value *args, tn_value *out, tn_status status) {
-  call->flags &= ~(uint32_t)TN_CALL_FLAT;
-  tn_tensor_release(out[0].u.t);
-  out[0] = tn_value_none();
-  return status == TN_DECLINED ? structured_general(call, args, out) : status;
-}
-
-/* A result that is not small. Out of line, so that the small call keeps few registers over its kernel. */
-static __attribute__((noinline)) tn_status fast_large(tn_call *call, const tn_value *args, tn_value *out,
-                                                      tn_dtype dtype) {
-  const tn_view *first = args[0].u.v;
-  tn_tensor *result;
-  TN_TRY(tni_tensor_new(dtype, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
-  out[0] = tn_value_tensor(result);
-  tn_status status = fast_kernel(call, args, out);
-  return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
-}
-
-/* Allocates and calls the kernel. word: the result's tni_view_word. */
-static inline __attribute__((always_inline)) tn_status fast_call(tn_call *call, const tn_value *args,
-                                                                 tn_value *out, uint64_t word,
-                                                                 size_t itemsize) {
-  const tni_cell *cell = call->cell;
-  /* At a backend's cell with operands alike, the call's keys are that backend's bit. */
-  tn_tensor *result = tni_tensor_small(args[0].u.v, word, itemsize, call->keys, cell->small_bytes);
-  if (TNI_UNLIKELY(!result)) return fast_large(call, args, out, word & 0xff);
-  out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
-  tn_status status = fast_kernel(call, args, out);
-  return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
-}
-
-/* Two required operands in front, result of their dtype: most calls. Float operands keep their dtype under every
- * promotion, whatever numbers stand beside them; fast_dtypes holds floating ones only. */
-tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *out) {
-  const tni_cell *cell = call->cell;
-  const tn_view *a = args[0].u.v, *b = args[1].u.v;
-  if (TNI_UNLIKELY(!view_alike(a, b) || !(a->flags & b->flags & TN_VIEW_CONTIGUOUS) ||
-                   !(cell->fast_dtypes >> a->dtype & 1)))
-    return structured_general(call, args, out);
-  return fast_call(call, args, out, tni_view_word(a), a->itemsize);
-}
-
-tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_op *op = call->op;
-  const tni_cell *cell = call->cell;
-  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return structured_general(call, args, out);
-  const tn_view *first = args[0].u.v;
-  if (!(cell->fast_dtypes >> first->dtype & 1)) return structured_general(call, args, out);
-  uint64_t word = tni_view_word(first);
-  if (op->promote < TN_PROMOTE_COMPARE) return fast_call(call, args, out, word, first->itemsize);
-  return fast_call(call, args, out, (word & ~(uint64_t)0xff00ff) | TN_BOOL | 1 << 16, 1); /* one byte an element */
-}
-
-/* Do two contiguous views of one size and device share no byte (*out_exact false) or every one (true)? Memory may
- * have been imported twice, so addresses are compared where there are some. */
-static inline bool flat_apart(const tn_view *a, const tn_view *b, bool *out_exact) {
-  const uint64_t bytes = (uint64_t)a->numel * a->itemsize;
-  uint64_t distance = (uint64_t)((uintptr_t)a->data - (uintptr_t)b->data);
-  *out_exact = false;
-  if (TNI_UNLIKELY(!a->data)) {
-    if (a->storage != b->storage) return true;
-    distance = (uint64_t)(a->offset_bytes - b->offset_bytes);
-  }
-  *out_exact = distance == 0;
-  return distance >= bytes && -distance >= bytes;
-}
-
-/* In place over contiguous self: other operands lie elsewhere or are exactly self. */
-static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
-  const tn_op *op = call->op;
-  const tni_cell *cell = call->cell;
-  if (!(op->tensor_args & 1) || !operands_flat(op->tensor_args, args)) return TN_DECLINED;
-  const tn_view *first = args[0].u.v;
-  if (!(cell->fast_dtypes >> first->dtype & 1) || op->promote >= TN_PROMOTE_COMPARE) return TN_DECLINED;
-  if ((first->flags & TN_VIEW_READ_ONLY) || !args[0].u.t->version) return TN_DECLINED;
-  for (uint64_t m = op->tensor_args & ~(uint64_t)1; m; m &= m - 1) {
-    bool exact;
-    if (!flat_apart(args[__builtin_ctzll(m)].u.v, first, &exact) && !(exact && (op->flags & TN_OP_POINTWISE_ALIAS)))
-      return TN_DECLINED;
-  }
-  tn_value target = args[0];
-  call->device = tn_view_device(first);
-  call->flags |= TN_CALL_IN_PLACE | TN_CALL_FLAT;
-  tn_status status = cell->fast_fn(call, args, &target);
-  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
-  if (TNI_LIKELY(status == TN_OK)) tni_version_bump(args[0].u.t);
-  call->flags &= ~(uint32_t)(TN_CALL_IN_PLACE | TN_CALL_FLAT);
-  return status;
-}
-
-/* ------------------------------------------------------------------ general path: descriptors */
-
-static tn_status meta_grow_refused(tn_meta *meta, uint32_t n) {
+tn_status tni_meta_grow_refused(tn_meta *meta, uint32_t n) {
   return tn_fail(TN_ERR_INTERNAL, "a list of %u results from an operator that is no view", n);
 }
 
@@ -176,18 +40,18 @@ static tn_status run_meta(tni_step *step, tn_meta *meta) {
   meta->default_dtype = tni_tls.modes.default_dtype;
   meta->n_out = meta->out_capacity = step->n_out;
   meta->out = step->descs;
-  meta->grow = meta_grow_refused;
+  meta->grow = tni_meta_grow_refused;
   return op->meta ? op->meta(meta, step->args) : TN_OK;
 }
 
-/* ------------------------------------------------------------------ general path: results */
+/* ------------------------------------------------------------------ results */
 
-static const tn_dim *desc_strides(tni_step *step, tn_desc *d) {
+const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *d) {
   switch (d->layout) {
     case TN_DESC_STRIDES: return d->strides;
-    case TN_DESC_ELEMENTWISE: tni_elementwise_strides(step->op, step->args, d); return d->strides;
+    case TN_DESC_ELEMENTWISE: tni_elementwise_strides(op, args, d); return d->strides;
     case TN_DESC_LIKE_SELF: {
-      const tn_view *self = step->args[0].kind == TN_VAL_TENSOR ? step->args[0].u.v : NULL;
+      const tn_view *self = args[0].kind == TN_VAL_TENSOR ? args[0].u.v : NULL;
       bool like = self && (self->flags & TN_VIEW_DENSE) &&
                   tn_shape_equal(self->ndim, self->sizes, d->ndim, d->sizes);
       return like ? self->strides : NULL;
@@ -199,7 +63,7 @@ static const tn_dim *desc_strides(tni_step *step, tn_desc *d) {
 static tn_status new_result(tni_step *step, uint32_t i, tn_device device) {
   tn_desc *d = &step->descs[i];
   if (d->absent || d->unknown) return TN_OK;
-  return tni_tensor_new(d->dtype, d->ndim, d->sizes, desc_strides(step, d), device, &step->result[i]);
+  return tni_tensor_new(d->dtype, d->ndim, d->sizes, tni_desc_strides(step->op, step->args, d), device, &step->result[i]);
 }
 
 /* The in-place or out target of result i. */
@@ -320,7 +184,7 @@ static tn_status make_results(tni_step *step, tn_device device) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ general path: kernels */
+/* ------------------------------------------------------------------ kernels */
 
 static tn_dtype claim_dtype(const tni_step *step, const tn_meta *meta) {
   if (meta->compute_dtype != TN_DTYPE_NONE) return meta->compute_dtype;
@@ -407,7 +271,7 @@ static TN_COLD tn_status nobody_took_it(tn_call *call, const tni_step *step, con
                  cell->n_chain, tni_backend_name(cell->bit));
 }
 
-/* ------------------------------------------------------------------ general path: the end */
+/* ------------------------------------------------------------------ the end */
 
 /* Tensors that the kernel writes without their being a result's target: (a!) of functional forms and of
  * operators that return nothing, and lists. */
@@ -521,7 +385,7 @@ static void step_begin(tni_step *step, tn_call *call, const tn_value *args, tn_d
   for (uint32_t i = 0; i < step->n_out; ++i) step->result[i] = step->target[i] = NULL;
 }
 
-static __attribute__((noinline)) tn_status structured_general(tn_call *call, const tn_value *args, tn_value *out) {
+tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
   tn_desc descs[TNI_MAX_OUTS];
   tn_meta meta;
   tni_step step;
@@ -563,15 +427,6 @@ tn_status tni_body_checked(tn_call *call, const tn_value *args, tn_value *out) {
     for (uint32_t i = 0; i < step.n_out; ++i) TN_TRY(check_target(&step, i, call->device));
   }
   return tni_body_step(call, args, out);
-}
-
-tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
-  return structured_general(call, args, out);
-}
-
-tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out) {
-  tn_status status = inplace_fast(call, args);
-  return TNI_LIKELY(status != TN_DECLINED) ? status : structured_general(call, args, out);
 }
 
 /* ------------------------------------------------------------------ host->new_output */

@@ -6,6 +6,8 @@
 #ifndef TENON_CORE_SMALL_H
 #define TENON_CORE_SMALL_H
 
+#include <tenon/kit/dtype.h>
+
 #include "core/tensor/tensor.h"
 
 enum { TNI_SMALL_CLASS = 5, TNI_SMALL_BYTES = 128 }; /* 512-byte blocks: 384 of tensor, 128 of data */
@@ -59,6 +61,30 @@ static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small(const t
   const uint64_t zero = 0;
   memcpy((void *)&t->own_version, &zero, sizeof zero);
   return t;
+}
+
+/* A small row-major tensor of sizes that a meta rule gave. NULL: as above. */
+static inline tn_tensor *tni_tensor_small_new(tn_dtype dtype, unsigned ndim, const tn_dim *sizes, tn_device device,
+                                              uint64_t most) {
+  if (!most || ndim > TNI_INLINE_RANK || !(TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL)) return NULL;
+  const tni_backend *backend = tni_backend_get(device.backend);
+  if (TNI_UNLIKELY(device.index < 0 || device.index >= backend->n_devices)) return NULL;
+  tn_dim strides[TNI_INLINE_RANK], numel = 1;
+  for (unsigned i = ndim; i-- > 0;) {
+    if ((uint64_t)sizes[i] - 1 >= most) return NULL; /* also 0 and below */
+    strides[i] = numel;
+    numel *= sizes[i];
+    if ((uint64_t)numel > most) return NULL;
+  }
+  const size_t itemsize = tn_kit_dtype_size(dtype);
+  const uint64_t word = (uint64_t)dtype | (uint64_t)ndim << 8 | (uint64_t)itemsize << 16 |
+                        (uint64_t)device.backend << 24 | (uint64_t)(uint16_t)device.index << 32;
+  tn_view like;
+  like.numel = numel;
+  like.ndim = (uint8_t)ndim;
+  like.sizes = sizes;
+  like.strides = strides;
+  return tni_tensor_small(&like, word, itemsize, TNI_KEY(device.backend), most);
 }
 
 #endif

@@ -67,7 +67,7 @@ typedef struct ref_entry {
 ref_fn ref_find(const char *op);
 /* One NULL-terminated table a family. */
 extern const ref_entry ref_create[], ref_view[], ref_elementwise[], ref_reduce[], ref_linalg[], ref_nn[],
-    ref_index[], ref_optim[], ref_sort[], ref_norm[], ref_loss[], ref_pool[], ref_conv[];
+    ref_index[], ref_optim[], ref_attention[], ref_sort[], ref_norm[], ref_loss[], ref_pool[], ref_conv[];
 
 /* The generated expression of an elementwise entry, or NULL. */
 bool ref_has_expression(const char *op);

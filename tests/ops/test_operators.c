@@ -30,6 +30,7 @@ FAMILY(linalg)
 FAMILY(nn)
 FAMILY(index)
 FAMILY(optim)
+FAMILY(attention)
 FAMILY(sort)
 FAMILY(norm)
 FAMILY(loss)
@@ -38,7 +39,7 @@ FAMILY(pool)
 FAMILY(conv)
 
 static const char *const families[] = {"create", "random", "view", "copy", "elementwise", "compare",
-                                       "reduce", "linalg", "nn",   "index", "optim", "sort", "norm", "loss", "activation", "pool", "conv"};
+                                       "reduce", "linalg", "nn",   "index", "optim", "attention", "sort", "norm", "loss", "activation", "pool", "conv"};
 
 /* Operators that samples cannot describe, and the tests that stand for them. */
 static const char *const tested_elsewhere[][2] = {
