@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What samples cannot say of norms and images: running statistics are moved in place, once, and only in training; and
- * results are channels_last where the input is.
+ * What samples cannot say of batch norm: running statistics are moved in place, once, and only in training.
  */
 #include "make.h"
 
@@ -45,45 +44,4 @@ TN_TEST(ops_norm_state, wrong_statistics_are_refused_and_stay) {
   tn_tensor_release(x);
   tn_tensor_release(mean);
   tn_tensor_release(long_mean);
-}
-
-static void check_channels_last(tn_tensor *t) {
-  TN_CHECK_INT(tn_tensor_strides(t)[1], 1);
-  TN_CHECK_INT(tn_tensor_strides(t)[3], tn_tensor_sizes(t)[1]);
-  tn_tensor_release(t);
-}
-
-TN_TEST(ops_images, results_are_channels_last_where_the_input_is) {
-  const int64_t one[2] = {1, 1}, two[2] = {2, 2}, none[2] = {0, 0};
-  tn_tensor *rows = make_float(SIZES(2, 3, 4, 4)), *x = NULL, *weight = make_float(SIZES(5, 3, 2, 2)), *y = NULL,
-            *places = NULL;
-  TN_CHECK_OK(tn_contiguous(rows, TN_CHANNELS_LAST, &x));
-  TN_CHECK_OK(tn_conv2d(x, weight, NULL, one, 2, none, 2, one, 2, 1, &y));
-  check_channels_last(y);
-  TN_CHECK_OK(tn_max_pool2d_with_indices(x, two, 2, two, 2, none, 2, one, 2, false, &y, &places));
-  check_channels_last(y);
-  check_channels_last(places);
-  TN_CHECK_OK(tn_avg_pool2d(x, two, 2, two, 2, none, 2, false, true, NULL, &y));
-  check_channels_last(y);
-  TN_CHECK_OK(tn_batch_norm(x, NULL, NULL, NULL, NULL, true, 0.1, 1e-5, true, &y));
-  check_channels_last(y);
-  tn_tensor_release(rows);
-  tn_tensor_release(x);
-  tn_tensor_release(weight);
-}
-
-TN_TEST(ops_images, bad_convolutions_are_refused) {
-  const int64_t one[2] = {1, 1}, none[2] = {0, 0}, minus[2] = {-1, 0}, five[2] = {5, 5};
-  tn_tensor *x = make_float(SIZES(1, 4, 3, 3)), *w = make_float(SIZES(4, 2, 2, 2)), *y = NULL;
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, one, 2, none, 2, one, 2, 1, &y), TN_ERR_INVALID_ARGUMENT, "channels");
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, one, 2, none, 2, one, 2, 3, &y), TN_ERR_INVALID_ARGUMENT, "groups");
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, one, 2, none, 2, one, 2, 0, &y), TN_ERR_INVALID_ARGUMENT, "groups");
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, none, 2, none, 2, one, 2, 2, &y), TN_ERR_INVALID_ARGUMENT, "stride");
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, one, 2, minus, 2, one, 2, 2, &y), TN_ERR_INVALID_ARGUMENT, "padding");
-  TN_CHECK_FAILS(tn_conv2d(x, w, NULL, one, 2, none, 2, five, 2, 2, &y), TN_ERR_INVALID_ARGUMENT, "fits into");
-  TN_CHECK_FAILS(tn_conv2d(x, w, x, one, 2, none, 2, one, 2, 2, &y), TN_ERR_INVALID_ARGUMENT, "bias");
-  TN_CHECK_FAILS(tn_max_pool2d(x, five, 2, NULL, 0, none, 2, one, 2, false, &y), TN_ERR_INVALID_ARGUMENT, "fits into");
-  TN_CHECK_FAILS(tn_max_pool2d(x, one, 2, NULL, 0, one, 2, one, 2, false, &y), TN_ERR_INVALID_ARGUMENT, "half");
-  tn_tensor_release(x);
-  tn_tensor_release(w);
 }
