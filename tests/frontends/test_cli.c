@@ -4,9 +4,11 @@
  * Fashion-MNIST is written here, so that no data set need be installed.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <tenon/files.h>
 #include <unistd.h>
 
 #include "tools.h"
@@ -98,8 +100,8 @@ static void fails(const char *arguments, int status, const char *words) {
 TN_TEST(frontends_cli, help_and_version) {
   TN_CHECK_CONTAINS(succeeds("--help")->out, "usage: tenon COMMAND");
   TN_CHECK_CONTAINS(succeeds("--version")->out, tn_version());
-  const char *const commands[] = {"devices", "plugins", "ops", "explain", "why", "train", "bench"};
-  for (int i = 0; i < 7; i++) {
+  const char *const commands[] = {"devices", "plugins", "ops", "explain", "why", "train", "eval", "bench"};
+  for (int i = 0; i < 8; i++) {
     char arguments[32];
     snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
     const tt_result *r = succeeds(arguments);
@@ -122,6 +124,11 @@ TN_TEST(frontends_cli, wrong_usage_is_status_2) {
   fails("train fashion-mnist --json=yes", 2, "no value was expected");
   fails("train cifar", 2, "unknown dataset 'cifar'");
   fails("train fashion-mnist --model gpt", 2, "unknown model 'gpt'");
+  fails("train fashion-mnist --save-every 5", 2, "--save-every needs --save FILE");
+  fails("train fashion-mnist --save f --save-every 0", 2, "--save-every takes a whole number from 1");
+  fails("eval fashion-mnist", 2, "--load FILE was expected");
+  fails("eval fashion-mnist --load f --model gpt", 2, "unknown model 'gpt'");
+  fails("eval cifar --load f", 2, "unknown dataset 'cifar'");
   fails("bench none", 2, "unknown suite 'none'");
   fails("bench --loop add_1_nograd", 2, "--loop takes");
 }
@@ -294,6 +301,158 @@ TN_TEST(frontends_cli, train_interrupted_is_status_130) {
   fclose(file);
   TN_CHECK(check_lines(out) >= 1); /* whole lines only */
   TN_CHECK_PTR_NULL(strstr(out, "test_accuracy"));
+}
+
+/* ------------------------------------------------------------------ saving and going on */
+
+static const char *place(const char *name) {
+  static char path[600];
+  snprintf(path, sizeof path, "%s/%s", tt_folder(), name);
+  return path;
+}
+
+/* `tenon train` with --save or --resume of files in the test's folder; status 0 and no words. */
+static const tt_result *trains(const char *format, const char *file) {
+  char more[700];
+  snprintf(more, sizeof more, format, file);
+  const tt_result *r = train(more);
+  TN_CHECK_STR(r->words, "");
+  TN_CHECK_INT(r->status, 0);
+  return r;
+}
+
+static void train_fails(const char *format, const char *file, const char *words) {
+  char more[700];
+  snprintf(more, sizeof more, format, file);
+  const tt_result *r = train(more);
+  TN_CHECK_INT(r->status, 1);
+  TN_CHECK_CONTAINS(r->words, words);
+}
+
+TN_TEST(frontends_cli, resuming_gives_the_bits_of_one_run) {
+  char straight[65], resumed[65], loaded[65], arguments[1400];
+  write_set("train", 600);
+  write_set("t10k", 100);
+  weights(trains("--epochs 2 --batch 32 --seed 4 --threads 2 --json%s", "")->out, straight);
+  trains("--epochs 1 --batch 32 --seed 4 --threads 2 --json --save '%s'", place("one"));
+  snprintf(arguments, sizeof arguments, "--epochs 2 --threads 2 --json --resume '%s/one' --save '%s/two'",
+           tt_folder(), tt_folder());
+  const tt_result *r = trains("%s", arguments);
+  weights(r->out, resumed);
+  TN_CHECK_STR(resumed, straight);
+  TN_CHECK_INT(check_lines(r->out), 2);
+  TN_CHECK_CONTAINS(r->out, "\"epoch\": 2,");
+  TN_CHECK_CONTAINS(r->out, "\"epochs\": 2, \"seed\": 4");
+  snprintf(arguments, sizeof arguments, "eval fashion-mnist --threads 2 --json --data '%s' --load '%s'",
+           tt_folder(), place("two"));
+  r = succeeds(arguments);
+  TN_CHECK_INT(check_lines(r->out), 1);
+  weights(r->out, loaded);
+  TN_CHECK_STR(loaded, straight);
+}
+
+/* Starts a training without end that saves after every seventh step; returns once a checkpoint is there. */
+static pid_t train_without_end(const char *save) {
+  unlink(save);
+  pid_t child = fork();
+  if (child == 0) {
+    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(99);
+    execl(TN_TEST_CLI, "tenon", "train", "fashion-mnist", "--data", tt_folder(), "--epochs", "100000",
+          "--batch", "32", "--seed", "4", "--threads", "2", "--save", save, "--save-every", "7",
+          (char *)NULL);
+    _exit(99);
+  }
+  TN_CHECK(child > 0);
+  for (int i = 0; i < 30000 && access(save, F_OK); i++) usleep(1000);
+  return child;
+}
+
+/* Whatever the moment, the file is whole, and going on from it (nearly always from the middle of an epoch) gives
+ * the bits of a run that was never stopped. */
+TN_TEST(frontends_cli, a_killed_run_leaves_a_checkpoint_to_go_on_from) {
+  char straight[65], resumed[65], arguments[700], epochs[32];
+  int status = 0;
+  int64_t epoch = 0;
+  tn_safetensors *file = NULL;
+  tn_tensor *t = NULL;
+  write_set("train", 600);
+  write_set("t10k", 100);
+  pid_t child = train_without_end(place("killed"));
+  TN_CHECK_INT(kill(child, SIGKILL), 0);
+  TN_CHECK_INT(waitpid(child, &status, 0), child);
+  TN_CHECK(WIFSIGNALED(status));
+  TN_CHECK_OK(tn_safetensors_open(place("killed"), &file));
+  TN_CHECK_OK(tn_safetensors_tensor(file, "progress.epoch", &t));
+  TN_CHECK_OK(tn_tensor_item_int(t, &epoch));
+  tn_tensor_release(t);
+  tn_safetensors_close(file);
+  snprintf(epochs, sizeof epochs, "%lld", (long long)epoch + 1);
+  snprintf(arguments, sizeof arguments, "--epochs %s --threads 2 --json --resume '%s'", epochs,
+           place("killed"));
+  weights(trains("%s", arguments)->out, resumed);
+  weights(trains("--epochs %s --batch 32 --seed 4 --threads 2 --json", epochs)->out, straight);
+  TN_CHECK_STR(resumed, straight);
+}
+
+/* Files of the test's folder whose names begin so. */
+static int count_files(const char *prefix) {
+  int n = 0;
+  DIR *dir = opendir(tt_folder());
+  for (struct dirent *e; dir && (e = readdir(dir));) n += !strncmp(e->d_name, prefix, strlen(prefix));
+  if (dir) closedir(dir);
+  return n;
+}
+
+TN_TEST(frontends_cli, interrupting_a_run_that_saves_leaves_one_whole_file) {
+  int status = 0;
+  tn_safetensors *file = NULL;
+  write_set("train", 600);
+  write_set("t10k", 10);
+  pid_t child = train_without_end(place("stopped"));
+  TN_CHECK_INT(kill(child, SIGINT), 0);
+  TN_CHECK_INT(waitpid(child, &status, 0), child);
+  TN_CHECK(WIFEXITED(status));
+  TN_CHECK_INT(WEXITSTATUS(status), 130);
+  TN_CHECK_INT(count_files("stopped"), 1);
+  TN_CHECK_OK(tn_safetensors_open(place("stopped"), &file));
+  tn_safetensors_close(file);
+}
+
+TN_TEST(frontends_cli, checkpoints_that_do_not_fit) {
+  write_set("train", 64);
+  write_set("t10k", 10);
+  trains("--epochs 1 --batch 16 --seed 3 --save '%s'", place("fit"));
+  train_fails("--resume '%s'", place("fit"), "all 1 epochs are done");
+  train_fails("--epochs 2 --resume '%s' --batch 8", place("fit"),
+              "was made with --batch 16; it cannot go on with 8");
+  train_fails("--epochs 2 --resume '%s' --seed 0", place("fit"),
+              "was made with --seed 3; it cannot go on with 0");
+  train_fails("--resume '%s'", place("missing"), "missing: there is no such file");
+  train_fails("--resume '%s'", tt_file("damaged", "\x03\0\0\0\0\0\0\0{}!", 11),
+              "byte 10: only spaces may follow");
+  train_fails("--resume '%s'", tt_file("plain", "\x02\0\0\0\0\0\0\0{}", 10),
+              "it does not say its 'train.dataset'");
+  fails("eval fashion-mnist --load /nonexistent", 1, "/nonexistent: there is no such file");
+}
+
+TN_TEST(frontends_cli, places_where_nothing_can_be_saved) {
+  char arguments[700];
+  write_set("train", 64);
+  write_set("t10k", 10);
+  train_fails("--epochs 1 --save '%s/nowhere/a'", tt_folder(),
+              "nowhere/a: nothing can be saved there: No such file");
+  train_fails("--epochs 1 --save '%s'", tt_folder(), "not a regular file");
+  train_fails("--epochs 1 --save %s", "/dev/full", "not a regular file");
+  /* The disk is full in the middle of a save: the old file stays, training ends, and the status tells. */
+  tt_file("small", "old", 3);
+  snprintf(arguments, sizeof arguments, "train fashion-mnist --data '%s' --epochs 1 --save '%s'", tt_folder(),
+           place("small"));
+  const tt_result *r = tt_limited("ulimit -f 100", arguments);
+  TN_CHECK_INT(r->status, 1);
+  TN_CHECK_CONTAINS(r->words, "tenon: not saved: ");
+  TN_CHECK_CONTAINS(r->words, "cannot be written: File too large");
+  TN_CHECK_CONTAINS(r->out, "test accuracy");
+  TN_CHECK_INT(count_files("small"), 1);
 }
 
 /* ------------------------------------------------------------------ bench */

@@ -81,11 +81,13 @@ static void read_all(FILE *file, char *to, size_t size) {
   while (fread(rest, 1, sizeof rest, file) > 0) continue; /* so that the command does not block */
 }
 
-const tt_result *tt_tenon(const char *arguments) {
+const tt_result *tt_tenon(const char *arguments) { return tt_limited(":", arguments); }
+
+const tt_result *tt_limited(const char *before, const char *arguments) {
   static tt_result result;
   char words_path[512], line[2048];
   snprintf(words_path, sizeof words_path, "%s/stderr", tt_folder());
-  snprintf(line, sizeof line, "'%s' %s 2>'%s'", TN_TEST_CLI, arguments, words_path);
+  snprintf(line, sizeof line, "%s; '%s' %s 2>'%s'", before, TN_TEST_CLI, arguments, words_path);
   FILE *pipe = popen(line, "r");
   TN_CHECK_NOT_NULL(pipe);
   read_all(pipe, result.out, sizeof result.out);

@@ -31,5 +31,7 @@ typedef struct tt_result {
 } tt_result;
 /* Runs `tenon ARGUMENTS` through the shell. Borrowed until the next call. */
 const tt_result *tt_tenon(const char *arguments);
+/* The same after a shell command, such as a ulimit. */
+const tt_result *tt_limited(const char *before, const char *arguments);
 
 #endif

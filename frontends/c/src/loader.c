@@ -167,13 +167,19 @@ void tn_loader_release(tn_loader *loader) {
   free(loader);
 }
 
-tn_status tn_loader_begin(tn_loader *loader, uint64_t epoch) {
+tn_status tn_loader_begin(tn_loader *loader, uint64_t epoch) { return tn_loader_begin_at(loader, epoch, 0); }
+
+tn_status tn_loader_begin_at(tn_loader *loader, uint64_t epoch, int64_t first) {
   TN_TRY(tni_nn_not_null(loader, "tn_loader_begin: the loader"));
+  if (first < 0 || first > tn_loader_batches(loader))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "tn_loader_begin_at: an epoch has %lld batches; it cannot begin at %lld",
+                   (long long)tn_loader_batches(loader), (long long)first);
   end_epoch(loader);
   int64_t n = tn_dataset_length(loader->dataset);
   if (loader->options.shuffle) TN_TRY(tn_shuffle(loader->options.seed, epoch, loader->order, n));
   for (int64_t i = 0; i < n && !loader->options.shuffle; i++) loader->order[i] = i;
-  loader->next = loader->given = 0;
+  loader->next = loader->given = first;
   loader->failed = loader->stop = false;
   if (loader->options.prefetch == 0) return TN_OK;
   int code = pthread_create(&loader->thread, NULL, run_ahead, loader);

@@ -39,6 +39,9 @@ struct tn_module {
 typedef tn_status (*tni_nn_walk_fn)(void *ctx, const char *name, tni_nn_entry *entry);
 tn_status tni_nn_walk(tn_module *module, tni_nn_walk_fn fn, void *ctx);
 
+/* What tn_module_load_state_dict checks before it copies. */
+tn_status tni_nn_state_dict_fits(tn_module *module, const tn_state_dict *dict, bool strict);
+
 /* For forward functions: TN_ERR_INVALID_ARGUMENT unless n_inputs is 1. */
 tn_status tni_nn_one_input(const tn_module *self, size_t n_inputs);
 

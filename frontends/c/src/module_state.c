@@ -179,17 +179,23 @@ static tn_status copy_in(void *ctx, const char *name, tn_tensor *tensor, bool is
   return status == TN_OK ? TN_OK : tn_wrap(status, "loading '%s'", name);
 }
 
+tn_status tni_nn_state_dict_fits(tn_module *module, const tn_state_dict *dict, bool strict) {
+  loading l = {.dict = dict, .strict = strict};
+  TN_TRY(tn_state_dict_new(&l.seen));
+  tn_status status = check_all(&l, module);
+  tn_state_dict_release(l.seen);
+  free(l.wrong.at);
+  return status;
+}
+
 tn_status tn_module_load_state_dict(tn_module *module, const tn_state_dict *dict, bool strict) {
   TN_TRY(tni_nn_not_null(module, "tn_module_load_state_dict: the module"));
   TN_TRY(tni_nn_not_null(dict, "tn_module_load_state_dict: the dict"));
-  loading l = {.dict = dict, .strict = strict};
-  TN_TRY(tn_state_dict_new(&l.seen));
+  TN_TRY(tni_nn_state_dict_fits(module, dict, strict));
+  loading l = {.dict = dict};
   bool grad = tn_grad_mode_set(false);
-  tn_status status = check_all(&l, module);
-  if (status == TN_OK) status = tn_module_visit(module, copy_in, &l);
+  tn_status status = tn_module_visit(module, copy_in, &l);
   tn_grad_mode_set(grad);
-  tn_state_dict_release(l.seen);
-  free(l.wrong.at);
   return status;
 }
 

@@ -93,6 +93,8 @@ static tn_status read_param(const tn_optimizer *o, size_t i, const tn_state_dict
   snprintf(name, sizeof name, "state.%zu.step", i);
   if (!tn_state_dict_get(dict, name)) return TN_OK; /* it had no step yet */
   TN_TRY(get_number(dict, name, &step));
+  if (!(step >= 0.0 && step < 9007199254740992.0)) /* 2^53: beyond, a double skips numbers */
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "'%s' is %g; a number of steps was expected", name, step);
   fresh->step = (int64_t)step;
   for (int s = 0; s < TNI_NN_SLOTS && o->kind->slots[s]; s++) {
     snprintf(name, sizeof name, "state.%zu.%s", i, o->kind->slots[s]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ordered list of names and tensors that modules and optimisers are restored from. Lookup is linear:
- * dicts have tens to hundreds of entries and are read once. Writing one to a file is not here.
+ * The ordered list of names and tensors that modules and optimisers are restored from, with a hash table of
+ * positions beside it: a file may hold a million names. Files are not here (safetensors.c).
  */
 #include <tenon/nn.h>
 
@@ -15,6 +15,8 @@ typedef struct entry {
 struct tn_state_dict {
   entry *entries;
   size_t count, capacity;
+  size_t *slots;  /* positions + 1 by hash, open addressing; 0: free */
+  size_t n_slots; /* 0 or a power of two, more than twice count */
 };
 
 tn_status tn_state_dict_new(tn_state_dict **out_dict) {
@@ -28,13 +30,37 @@ void tn_state_dict_release(tn_state_dict *dict) {
     tn_tensor_release(dict->entries[i].tensor);
   }
   free(dict->entries);
+  free(dict->slots);
   free(dict);
 }
 
+/* The slot of a name, or the free one where it belongs; there are slots. FNV-1a. */
+static size_t *find_slot(const tn_state_dict *dict, const char *name) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001B3u;
+  size_t at = (size_t)(hash ^ hash >> 32) & (dict->n_slots - 1);
+  while (dict->slots[at] && strcmp(dict->entries[dict->slots[at] - 1].name, name) != 0)
+    at = (at + 1) & (dict->n_slots - 1);
+  return &dict->slots[at];
+}
+
 static entry *find(const tn_state_dict *dict, const char *name) {
-  for (size_t i = 0; dict && i < dict->count; i++)
-    if (!strcmp(dict->entries[i].name, name)) return &dict->entries[i];
-  return NULL;
+  if (!dict || !dict->n_slots) return NULL;
+  size_t position = *find_slot(dict, name);
+  return position ? &dict->entries[position - 1] : NULL;
+}
+
+/* Room for one more. */
+static tn_status grow_slots(tn_state_dict *dict) {
+  if (2 * (dict->count + 1) < dict->n_slots) return TN_OK;
+  size_t wanted = dict->n_slots ? 2 * dict->n_slots : 16;
+  size_t *slots = NULL;
+  TN_TRY(tni_nn_alloc(wanted, sizeof *slots, "a state dict", &slots));
+  free(dict->slots);
+  dict->slots = slots;
+  dict->n_slots = wanted;
+  for (size_t i = 0; i < dict->count; i++) *find_slot(dict, dict->entries[i].name) = i + 1;
+  return TN_OK;
 }
 
 tn_status tn_state_dict_put(tn_state_dict *dict, const char *name, tn_tensor *tensor) {
@@ -49,10 +75,12 @@ tn_status tn_state_dict_put(tn_state_dict *dict, const char *name, tn_tensor *te
     return TN_OK;
   }
   TN_TRY(tni_nn_grow(&dict->entries, &dict->capacity, dict->count, sizeof(entry), "a state dict"));
+  TN_TRY(grow_slots(dict));
   entry fresh = {NULL, tensor};
   TN_TRY(tni_nn_strdup(name, &fresh.name));
   tn_tensor_retain(tensor);
   dict->entries[dict->count++] = fresh;
+  *find_slot(dict, name) = dict->count;
   return TN_OK;
 }
 

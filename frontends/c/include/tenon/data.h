@@ -69,6 +69,8 @@ TN_EXPORT void tn_loader_release(tn_loader *loader);
 TN_EXPORT int64_t tn_loader_batches(const tn_loader *loader); /* of one epoch */
 /* Starts an epoch from its first batch; a running one is ended. */
 TN_EXPORT tn_status tn_loader_begin(tn_loader *loader, uint64_t epoch);
+/* ... from batch number `batch` (0: the first), without making those before: to go on where a run stopped. */
+TN_EXPORT tn_status tn_loader_begin_at(tn_loader *loader, uint64_t epoch, int64_t batch);
 /* The next batch: n_fields owned tensors. At the end of the epoch TN_OK and every entry NULL. A failure of
  * the dataset comes out here, with its words, in its place of the order; the epoch is then over. */
 TN_EXPORT tn_status tn_loader_next(tn_loader *loader, tn_tensor **out_fields, size_t n_fields);
