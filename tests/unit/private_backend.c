@@ -78,6 +78,7 @@ tn_device private_backend(const char *name, uint32_t flags) {
 }
 
 void private_kernel_add(const char *op, const char *device, tni_kernel *kernel) {
+  TN_CHECK_OK(tn_init()); /* a test may be the first thing that its process does */
   tn_op *found = tni_op_find(op);
   TN_CHECK_NOT_NULL(found);
   kernel->bit = (uint8_t)tni_key_find(device);
