@@ -173,6 +173,7 @@ static void hide_row(const attention *a, const tile *t, int64_t i, char *row) {
 
 /* Scores to probabilities; the natural logarithm of the row's sum of exponentials, -inf for one that sees nothing. */
 static double soften_row(const attention *a, const tile *t, int64_t i, char *row) {
+  if (t->keys == 0) return -INFINITY; /* nothing to see, and no memory */
   int64_t best = 0, seen = a->causal && t->row + i + 1 < t->keys ? t->row + i + 1 : t->keys;
   if (a->mask) hide_row(a, t, i, row);
   for (int64_t j = 1; j < seen; ++j) best = get(a, row, j) > get(a, row, best) ? j : best;
@@ -281,8 +282,9 @@ static tn_status backward_chunk(int64_t begin_task, int64_t end, int32_t worker,
   const attention *a = ctx;
   int64_t shared = a->heads / a->groups;
   for (int64_t task = begin_task; task < end; ++task) {
-    memset(number_at(a, a->key_grad, task * a->n_keys * a->e), 0, (size_t)(a->n_keys * a->e) * a->size);
-    memset(number_at(a, a->value_grad, task * a->n_keys * a->v), 0, (size_t)(a->n_keys * a->v) * a->size);
+    const size_t keys = (size_t)(a->n_keys * a->e) * a->size, values = (size_t)(a->n_keys * a->v) * a->size;
+    if (keys) memset(number_at(a, a->key_grad, task * a->n_keys * a->e), 0, keys);
+    if (values) memset(number_at(a, a->value_grad, task * a->n_keys * a->v), 0, values);
     for (int64_t k = 0; k < shared * a->blocks; ++k) {
       int64_t head = task % a->groups * shared + k / a->blocks;
       tile t = tile_of(a, task / a->groups, head, k % a->blocks * a->block, worker, 2);

@@ -355,7 +355,7 @@ static tn_status to_weight(tn_call *call, conv_job *job, cpu_image *result) {
   TN_TRY(tn_kit_host()->parallel_for(chunks * c->groups, task_grain(c, job->chunk * c->small_positions),
                                      weight_chunk, job));
   add_chunks(c, sums, chunks, n);
-  if (sums != result->data) memcpy(result->data, sums, (size_t)n * c->size);
+  if (n && sums != result->data) memcpy(result->data, sums, (size_t)n * c->size);
   return cpu_image_end(result);
 }
 

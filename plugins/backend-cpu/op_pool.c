@@ -139,7 +139,7 @@ static tn_status unmax_chunk(int64_t begin, int64_t end, int32_t worker, void *c
   const pool_job *job = ctx;
   for (int64_t i = begin; i < end; ++i) {
     char *to = job->to + (size_t)(i * job->in_each) * job->size;
-    memset(to, 0, (size_t)job->in_each * job->size);
+    if (job->in_each) memset(to, 0, (size_t)job->in_each * job->size);
     job->fns->unmax[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size,
                                job->index + i * job->out_each, to);
   }
@@ -178,7 +178,7 @@ static tn_status unmean_chunk(int64_t begin, int64_t end, int32_t worker, void *
   const pool_job *job = ctx;
   for (int64_t i = begin; i < end; ++i) {
     char *to = job->to + (size_t)(i * job->in_each) * job->size;
-    memset(to, 0, (size_t)job->in_each * job->size);
+    if (job->in_each) memset(to, 0, (size_t)job->in_each * job->size);
     job->fns->unmean[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size, to);
   }
   return TN_OK;
