@@ -6,72 +6,96 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <tenon/optim.h>
 #include <unistd.h>
 
-#include "frontends/cli/bench.h"
+#include "frontends/cli/bench_model.h"
+
+/* ------------------------------------------------------------------ networks of modules */
+
+static tn_tensor *mlp_loss(tni_bench_model *m, tn_tensor *input, tn_tensor *target) {
+  return tns_cross_entropy_loss(tns_module_forward(m->module, input), target, NULL, 1, -100, 0.0);
+}
+
+/* widths[0]-...-widths[n - 1], with ReLU in between. */
+static tn_status mlp(tni_bench *b, tni_bench_model *m, const tn_dim *widths, size_t n) {
+  const tn_dim batch = b->which->size;
+  tn_tensor *const *parameters;
+  size_t count;
+  tn_module *part = NULL;
+  m->loss = mlp_loss;
+  TN_TRY(tn_sequential_new(NULL, 0, &m->module));
+  for (size_t i = 0; i + 1 < n; i++) {
+    TN_TRY(tn_linear_new(widths[i], widths[i + 1], true, NULL, &part));
+    TN_TRY(tn_sequential_append(m->module, part));
+    if (i + 2 == n) break;
+    TN_TRY(tn_relu_new(&part));
+    TN_TRY(tn_sequential_append(m->module, part));
+  }
+  TN_TRY(tn_randn((const tn_dim[]){batch, widths[0]}, 2, NULL, &b->t[0]));
+  TN_TRY(tn_randint(widths[n - 1], &batch, 1, TN_OPTIONS(.dtype = TN_INT64), &b->t[1]));
+  TN_TRY(tn_module_parameters(m->module, &parameters, &count));
+  return tn_adam_new(parameters, count, NULL, &m->optimizer);
+}
 
 /* ------------------------------------------------------------------ train */
 
-typedef struct mlp {
-  tn_module *model;
-  tn_optimizer *adam;
-} mlp;
-
-static void mlp_free(void *state) {
-  mlp *s = state;
-  tn_optimizer_release(s->adam);
-  tn_module_release(s->model);
-  free(s);
+static void model_free(void *state) {
+  tni_bench_model *m = state;
+  tn_optimizer_release(m->optimizer);
+  tn_module_release(m->module);
+  for (size_t i = 0; i < m->n; i++) tn_tensor_release(m->p[i]);
+  free(m);
 }
 
-static tn_status make_model(mlp *s) {
-  tn_tensor *const *parameters;
-  size_t n;
-  tn_module *part = NULL;
-  TN_TRY(tn_sequential_new(NULL, 0, &s->model));
-  TN_TRY(tn_linear_new(784, 128, true, NULL, &part));
-  TN_TRY(tn_sequential_append(s->model, part));
-  TN_TRY(tn_relu_new(&part));
-  TN_TRY(tn_sequential_append(s->model, part));
-  TN_TRY(tn_linear_new(128, 10, true, NULL, &part));
-  TN_TRY(tn_sequential_append(s->model, part));
-  TN_TRY(tn_module_parameters(s->model, &parameters, &n));
-  return tn_adam_new(parameters, n, NULL, &s->adam);
-}
-
-static tn_status mlp_setup(tni_bench *b) {
-  mlp *s = calloc(1, sizeof *s);
-  if (!s) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: a benchmark's state");
-  b->state = s;
-  b->free_state = mlp_free;
-  TN_TRY(make_model(s));
-  tn_dim batch = b->which->size;
-  TN_TRY(tn_randn((const tn_dim[]){batch, 784}, 2, NULL, &b->t[0]));
-  return tn_zeros(&batch, 1, TN_OPTIONS(.dtype = TN_INT64), &b->t[1]);
-}
-
-static tn_status mlp_step(tni_bench *b) {
-  mlp *s = b->state;
-  tn_scope *scope = NULL;
-  TN_TRY(tn_scope_begin(&scope));
-  tn_scope_note(tn_optimizer_zero_grad(s->adam));
-  tn_tensor *loss =
-      tns_cross_entropy_loss(tns_module_forward(s->model, b->t[0]), b->t[1], NULL, 1, -100, 0.0);
-  if (loss && tn_scope_note(tn_backward_run(loss, NULL)) == TN_OK) tn_scope_note(tn_optimizer_step(s->adam));
-  return tn_scope_end(scope);
-}
-
-static tn_status mlp_run(tni_bench *b, int64_t n, double *out_ns) {
-  double begin = tni_bench_now();
-  for (int64_t i = 0; i < n; i++) TN_TRY(mlp_step(b));
-  *out_ns = tni_bench_now() - begin;
+static tn_status new_model(tni_bench *b, tni_bench_model **out_model) {
+  *out_model = calloc(1, sizeof **out_model);
+  if (!*out_model) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: a benchmark's model");
+  b->state = *out_model;
+  b->free_state = model_free;
   return TN_OK;
 }
 
-static const tni_bench_case train[] = {{"mlp_adam_batch64", "ms", 1e-6, false, 64, mlp_setup, mlp_run},
-                                       {"mlp_adam_batch256", "ms", 1e-6, false, 256, mlp_setup, mlp_run},
-                                       {0}};
+static tn_status small(tni_bench *b) {
+  tni_bench_model *m;
+  TN_TRY(new_model(b, &m));
+  return mlp(b, m, (const tn_dim[]){784, 128, 10}, 3);
+}
+static tn_status wide(tni_bench *b) {
+  tni_bench_model *m;
+  TN_TRY(new_model(b, &m));
+  return mlp(b, m, (const tn_dim[]){784, 1024, 1024, 10}, 4);
+}
+static tn_status convnet(tni_bench *b) {
+  tni_bench_model *m;
+  TN_TRY(new_model(b, &m));
+  return tni_bench_convnet(b, m);
+}
+static tn_status transformer(tni_bench *b) {
+  tni_bench_model *m;
+  TN_TRY(new_model(b, &m));
+  return tni_bench_transformer(b, m);
+}
+
+static tn_status step(tni_bench *b) {
+  tni_bench_model *m = b->state;
+  tn_scope *scope = NULL;
+  TN_TRY(tn_scope_begin(&scope));
+  tn_scope_note(tn_optimizer_zero_grad(m->optimizer));
+  tn_tensor *loss = m->loss(m, b->t[0], b->t[1]);
+  if (loss && tn_scope_note(tn_backward_run(loss, NULL)) == TN_OK)
+    tn_scope_note(tn_optimizer_step(m->optimizer));
+  return tn_scope_end(scope);
+}
+
+/* Flops counted by hand: products and convolutions, forward once and backward twice (once for the first
+ * layer). */
+#define STEP(name, batch, setup, gflop) \
+  { name, "ms", 1e-6, false, batch, setup, NULL, step, TNI_CEILING_FMA, 1e9 * (gflop) }
+
+static const tni_bench_case train[] = {
+    STEP("mlp_adam_batch64", 64, small, 0.026),      STEP("mlp_adam_batch256", 256, small, 0.105),
+    STEP("mlp1024_adam_batch256", 256, wide, 2.45),  STEP("cnn_adam_batch64", 64, convnet, 4.16),
+    STEP("gpt_adamw_batch16", 16, transformer, 5.3), {0}};
 const tni_bench_suite tni_bench_train = {"train", train};
 
 /* ------------------------------------------------------------------ startup */
@@ -80,7 +104,7 @@ extern char **environ;
 
 static tn_status no_setup(tni_bench *b) { return TN_OK; }
 
-static tn_status run_self(void) {
+static tn_status run_self(tni_bench *b) {
   char *argv[] = {"tenon", "devices", "--json", NULL};
   posix_spawn_file_actions_t actions;
   pid_t child = 0;
@@ -95,12 +119,6 @@ static tn_status run_self(void) {
   return TN_OK;
 }
 
-static tn_status run_startup(tni_bench *b, int64_t n, double *out_ns) {
-  double begin = tni_bench_now();
-  for (int64_t i = 0; i < n; i++) TN_TRY(run_self());
-  *out_ns = tni_bench_now() - begin;
-  return TN_OK;
-}
-
-static const tni_bench_case startup[] = {{"devices", "ms", 1e-6, false, 0, no_setup, run_startup}, {0}};
+static const tni_bench_case startup[] = {
+    {"devices", "ms", 1e-6, false, 0, no_setup, NULL, run_self, TNI_CEILING_NONE, 0}, {0}};
 const tni_bench_suite tni_bench_startup = {"startup", startup};
