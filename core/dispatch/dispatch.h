@@ -6,7 +6,7 @@
  * Note [Rows are immutable]
  * op->row points to a row behind one acquire load. A row is never changed after it is published: a new kernel,
  * layer or backend makes a new row. Old rows stay until shutdown, because a call may still be reading one.
- * Every backend bit of a row has a cell: providers, body, or the stub that answers "missing kernel". Cells of
+ * Every backend bit of a row has a cell: providers, body, or the refusal that answers "missing kernel". Cells of
  * backends are built at their first call (tni_cell_build), when the providers that a row lists are opened.
  */
 #ifndef TENON_CORE_DISPATCH_H
@@ -37,7 +37,7 @@ typedef struct tni_kernel {
 
 /* What runs for one (operator, key). */
 typedef struct tni_cell {
-  tn_kernel_fn fn;            /* entry: structured step, body, autograd, layer kernel, stub */
+  tn_kernel_fn fn;            /* entry: structured step, body, autograd, layer kernel, refusal */
   void *user;
   const tni_kernel *const *chain; /* providers, best first; n_chain of them */
   uint32_t n_chain;
