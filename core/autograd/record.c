@@ -224,6 +224,12 @@ static tn_status run_parts_in_place(tn_call *call, const tn_value *args, uint32_
   return status;
 }
 
+/* The body runs above autograd, which records its parts. What the meta rule would refuse below is refused here. */
+static tn_status run_body(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
+  return op->functional->meta ? tni_body_checked(call, args, out) : tni_body_step(call, args, out);
+}
+
 static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   uint32_t written = (uint32_t)__builtin_ctzll(op->write_args);
@@ -235,7 +241,7 @@ static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out
     return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
   if (!op->grad && !(op->flags & TN_OP_NONDIFF)) {
     if (op->functional != op && op->functional->body) return run_parts_in_place(call, args, written);
-    if (op->functional == op && op->body) return op->body(call, args, out);
+    if (op->functional == op && op->body) return run_body(call, args, out);
   }
   rebase r = {0};
   TN_TRY(rebase_prepare(&r, op, args, written));
@@ -259,6 +265,6 @@ tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out) 
   if (op->write_args && op->form != TN_FORM_FUNCTIONAL) return run_in_place(call, args, out);
   if (op->write_args) TN_TRY(check_written(op, args)); /* beside results: running statistics */
   if (op->flags & TN_OP_NONDIFF) return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
-  if (!op->grad && op->body) return op->body(call, args, out);
+  if (!op->grad && op->body) return run_body(call, args, out);
   return run_functional(call, args, out);
 }

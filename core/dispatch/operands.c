@@ -61,17 +61,24 @@ static tn_status check_meta_out(const tn_op *op, const tn_value *args) {
   return tn_fail(TN_ERR_DEVICE, "the result is on %s, the target on meta", tni_backend_name(other->backend));
 }
 
+/* The backend that a call is for: of the running cell, or, asked by a layer's cell, of the keys below it. */
+static uint8_t backend_of_call(const tn_call *call) {
+  const uint8_t bit = ((const tni_cell *)call->cell)->bit;
+  const uint64_t backends = call->keys & TNI_KEYS_BACKENDS;
+  return bit < TN_BACKEND_LIMIT || !backends ? bit : (uint8_t)(63 - __builtin_clzll(backends));
+}
+
 tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device) {
   const tn_op *op = call->op;
-  const tni_cell *cell = call->cell;
-  device_vote v = {cell->bit, false, {cell->bit, 0, 0}};
+  const uint8_t backend = backend_of_call(call);
+  device_vote v = {backend, false, {backend, 0, 0}};
   if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE) {
     *out_device = args[op->device_arg].u.d;
     return TN_OK;
   }
   if (!(op->tensor_args | op->list_args)) {
     tn_device def = tni_tls.modes.default_device;
-    *out_device = def.backend == cell->bit ? def : v.device;
+    *out_device = def.backend == backend ? def : v.device;
     return TN_OK;
   }
   if (op->flags & TN_OP_CROSS_DEVICE) {
@@ -84,7 +91,7 @@ tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_de
   }
   TN_TRY(each_operand(op, args, vote, &v));
   *out_device = v.device;
-  return op->form == TN_FORM_OUT && cell->bit == TN_BACKEND_META ? check_meta_out(op, args) : TN_OK;
+  return op->form == TN_FORM_OUT && backend == TN_BACKEND_META ? check_meta_out(op, args) : TN_OK;
 }
 
 /* ------------------------------------------------------------------ casts */

@@ -52,8 +52,8 @@ const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *d
     case TN_DESC_ELEMENTWISE: tni_elementwise_strides(op, args, d); return d->strides;
     case TN_DESC_LIKE_SELF: {
       const tn_view *self = args[0].kind == TN_VAL_TENSOR ? args[0].u.v : NULL;
-      bool like = self && (self->flags & TN_VIEW_DENSE) &&
-                  tn_shape_equal(self->ndim, self->sizes, d->ndim, d->sizes);
+      bool like =
+          self && (self->flags & TN_VIEW_DENSE) && tn_shape_equal(self->ndim, self->sizes, d->ndim, d->sizes);
       return like ? self->strides : NULL;
     }
     default: return NULL;
@@ -63,7 +63,8 @@ const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *d
 static tn_status new_result(tni_step *step, uint32_t i, tn_device device) {
   tn_desc *d = &step->descs[i];
   if (d->absent || d->unknown) return TN_OK;
-  return tni_tensor_new(d->dtype, d->ndim, d->sizes, tni_desc_strides(step->op, step->args, d), device, &step->result[i]);
+  return tni_tensor_new(d->dtype, d->ndim, d->sizes, tni_desc_strides(step->op, step->args, d), device,
+                        &step->result[i]);
 }
 
 /* The in-place or out target of result i. */
@@ -91,7 +92,8 @@ static tn_status resize_out(tni_step *step, uint32_t i, uint32_t ndim, const tn_
   if (tn_shape_equal(t->view.ndim, t->view.sizes, ndim, sizes)) return TN_OK;
   if (t->view.numel != 0)
     tn_log(TN_LOG_WARN, "an out= tensor of shape %s was resized to %s",
-           tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT), tn_shape_format(ndim, sizes, TN_SHAPE_TEXT));
+           tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT),
+           tn_shape_format(ndim, sizes, TN_SHAPE_TEXT));
   TN_TRY(tni_resize(t, ndim, sizes));
   tni_version_bump(t);
   step->counted |= 1u << i;
@@ -100,7 +102,8 @@ static tn_status resize_out(tni_step *step, uint32_t i, uint32_t ndim, const tn_
 
 static tn_status check_target_shape(const tn_op *op, const tn_tensor *t, const tn_desc *d) {
   if (tn_shape_equal(t->view.ndim, t->view.sizes, d->ndim, d->sizes)) return TN_OK;
-  return tn_fail(TN_ERR_INVALID_ARGUMENT, "the result has shape %s, which does not fit the in-place target of shape %s",
+  return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                 "the result has shape %s, which does not fit the in-place target of shape %s",
                  tn_shape_format(d->ndim, d->sizes, TN_SHAPE_TEXT),
                  tn_shape_format(t->view.ndim, t->view.sizes, TN_SHAPE_TEXT));
 }
@@ -136,14 +139,16 @@ static tn_status check_target(tni_step *step, uint32_t i, tn_device device) {
   const tn_op *op = step->op;
   const tn_desc *d = &step->descs[i];
   tn_tensor *t = target_of(step, i);
-  if (!t) return tn_fail(TN_ERR_INVALID_ARGUMENT, "the target of result %u is missing; a tensor was expected", i);
+  if (!t)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "the target of result %u is missing; a tensor was expected", i);
   TN_TRY(check_writable(t));
   step->target[i] = t;
   TN_TRY(check_other_targets(step, i));
   if (d->absent) return TN_OK;
   if (t->view.backend != device.backend || t->view.device_index != device.index)
-    return tn_fail(TN_ERR_DEVICE, "the result is on %s:%d, the target on %s:%d", tni_backend_name(device.backend),
-                   device.index, tni_backend_name(t->view.backend), t->view.device_index);
+    return tn_fail(TN_ERR_DEVICE, "the result is on %s:%d, the target on %s:%d",
+                   tni_backend_name(device.backend), device.index, tni_backend_name(t->view.backend),
+                   t->view.device_index);
   if (!tn_can_cast(d->dtype, t->view.dtype))
     return tn_fail(TN_ERR_DTYPE, "a result of dtype %s cannot be stored in a target of dtype %s",
                    tn_dtype_name(d->dtype), tn_dtype_name(t->view.dtype));
@@ -240,7 +245,8 @@ static void drop_new_outputs(tni_step *step, tn_value *out) {
   }
 }
 
-static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args, tn_value *out) {
+static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args,
+                           tn_value *out) {
   const tni_cell *cell = call->cell;
   tn_dtype dtype = claim_dtype(step, meta);
   uint32_t rank = claim_rank(step);
@@ -250,13 +256,14 @@ static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, c
     if (tni_kernel_refuses(k, dtype, rank, deterministic) || !knows_arguments(k, step->op, args)) continue;
     call->user = k->user;
     tn_status status = k->flags & TN_KERNEL_CONTIGUOUS ? tni_call_contiguous(call, step, k, args, out)
-                                                        : k->fn(call, args, out);
+                                                       : k->fn(call, args, out);
     tni_scratch_release(&step->scratch);
     if (status != TN_DECLINED) return status;
     drop_new_outputs(step, out);
   }
   /* Nothing to compute where the result has no data; a cpu target with a meta source goes to the body. */
-  if (call->device.backend == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL)) return TN_OK;
+  if (call->device.backend == TN_BACKEND_META || (step->op->functional->flags & TN_OP_NO_KERNEL))
+    return TN_OK;
   return TN_DECLINED;
 }
 
@@ -317,6 +324,16 @@ static tn_status settle_targets(tni_step *step) {
   return TN_OK;
 }
 
+/* The kernel failed and may have written before: what it was given to write counts as written. A temporary, which
+ * no target has seen, does not. */
+static void count_failed_writes(const tni_step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    tn_tensor *t = step->target[i];
+    if (t && step->result[i] == t && !(step->counted >> i & 1)) tni_version_bump(t);
+  }
+  count_other_writes(step);
+}
+
 /* A body follows, whose own copy_ counts the write. */
 static void uncount(const tni_step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
@@ -356,6 +373,7 @@ static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
   tn_status status = run_chain(call, step, meta, args, out);
   call->flags &= ~(uint32_t)TN_CALL_IN_PLACE;
   call->core = NULL;
+  if (status != TN_OK && status != TN_DECLINED) count_failed_writes(step);
   return status;
 }
 
@@ -364,7 +382,8 @@ static tn_status missing_outputs(const tni_step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
     if (step->result[i] || step->descs[i].absent) continue;
     if (meta)
-      return tn_fail(TN_ERR_UNSUPPORTED, "the size of result %u depends on data, which meta tensors do not have", i);
+      return tn_fail(TN_ERR_UNSUPPORTED,
+                     "the size of result %u depends on data, which meta tensors do not have", i);
     return tn_fail(TN_ERR_PLUGIN, "the kernel succeeded without making result %u", i);
   }
   return TN_OK;
@@ -431,7 +450,8 @@ tn_status tni_body_checked(tn_call *call, const tn_value *args, tn_value *out) {
 
 /* ------------------------------------------------------------------ host->new_output */
 
-tn_status tni_call_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view) {
+tn_status tni_call_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes,
+                              tn_view **out_view) {
   tni_step *step = tni_call_step(call);
   *out_view = NULL;
   if (!step || i >= step->n_out)

@@ -120,6 +120,32 @@ TN_TEST(autograd_record, neither_raises_at_backward) {
   close_scope(scope);
 }
 
+/* Takes vectors only, though the body would take anything. */
+static tn_status vectors_only(tn_meta *meta, const tn_value *args) {
+  const tn_view *v = args[0].u.v;
+  if (v->ndim != 1) return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a vector, got rank %u", v->ndim);
+  meta->out[0].dtype = v->dtype;
+  meta->out[0].ndim = 1;
+  meta->out[0].sizes[0] = v->sizes[0];
+  return TN_OK;
+}
+
+TN_TEST(autograd_record, a_body_meets_its_meta_rule_with_and_without_grad) {
+  static const tn_operator_def def = {.struct_size = sizeof def,
+                                      .schema = "t_vectors(Tensor self) -> Tensor",
+                                      .meta = vectors_only,
+                                      .body = times_three};
+  tn_scope *scope = open_scope();
+  tn_tensor *x = LEAF(1, 2), *matrix = tns_unsqueeze(x, 0), *plain = tns_detach(matrix);
+  VALUES(grad_one(total(call(&def, NULL, x)), x, false), 3, 3);
+  for (int grad = 0; grad < 2; ++grad) {
+    tn_value arg = tn_value_tensor(grad ? matrix : plain), out = tn_value_none();
+    TN_CHECK_FAILS(tni_call(tni_op_find("t_vectors"), &arg, &out), TN_ERR_INVALID_ARGUMENT,
+                   "expected a vector");
+  }
+  close_scope(scope);
+}
+
 TN_TEST(autograd_record, in_place_form_of_a_body) {
   static const tn_operator_def def = {
       .struct_size = sizeof def, .schema = "t_form(Tensor self) -> Tensor", .body = times_three};

@@ -294,6 +294,64 @@ TN_TEST(dispatch_contract, a_view_operator_needs_a_meta_rule) {
   TN_CHECK_PTR_NULL(op);
 }
 
+/* ------------------------------------------------------------------ operands of other dtypes */
+
+/* Reads what it claims, float32, and no other dtype. */
+static tn_status sum_float32(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call;
+  ++calls;
+  TN_CHECK_INT(args[0].u.v->dtype, TN_FLOAT32);
+  float sum = 0;
+  for (int64_t i = 0; i < args[0].u.v->numel; ++i) sum += floats(&args[0])[i];
+  floats(&out[0])[0] = sum;
+  return TN_OK;
+}
+
+/* The short step for one fresh result hands on what it would have to cast. */
+TN_TEST(dispatch_claims, a_kernel_sees_operands_in_the_dtype_of_the_rule) {
+  static tni_kernel sum = {.fn = sum_float32, .dtypes = TN_DTYPE_BIT(TN_FLOAT32)};
+  const int32_t whole[3] = {1, 2, 4};
+  tn_tensor *x = make(lab(), TN_INT32, whole, (const tn_dim[]){3}, 1), *y;
+  private_kernel_add("sum", "lab", &sum);
+  calls = 0;
+  TN_CHECK_OK(tn_sum(x, TN_FLOAT32, &y));
+  TN_CHECK_INT(calls, 1);
+  check_values(y, (const float[]){7}, 1);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+  private_kernel_remove("sum", &sum);
+}
+
+/* ------------------------------------------------------------------ a kernel that breaks half way */
+
+static tn_status breaks_half_way(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call, (void)args;
+  floats(&out[0])[0] = 100;
+  return tn_fail(TN_ERR_IO, "the cable fell out");
+}
+
+TN_TEST(dispatch_version, a_kernel_that_fails_half_way_has_written) {
+  static tni_kernel broken = {.fn = breaks_half_way, .flags = TN_KERNEL_CONTIGUOUS};
+  static tni_kernel strided = {.fn = breaks_half_way};
+  tni_kernel *both[] = {&broken, &strided};
+  for (int i = 0; i < 2; ++i) {
+    tn_tensor *m = matrix(lab(), 2, 3), *t, *y = vector(lab(), 3), *v = vector(lab(), 3);
+    private_kernel_add("neg", "lab", both[i]);
+    TN_CHECK_OK(tn_t(m, &t));
+    TN_CHECK_FAILS(tn_neg_(t), TN_ERR_IO, "cable"); /* strides: the general step */
+    TN_CHECK_INT(version(m), 1);
+    TN_CHECK_FAILS(tn_neg_(v), TN_ERR_IO, "cable"); /* flat */
+    TN_CHECK_INT(version(v), 1);
+    TN_CHECK_FAILS(tn_neg_out(v, y), TN_ERR_IO, "cable");
+    TN_CHECK_INT(version(y), 1);
+    private_kernel_remove("neg", both[i]);
+    tn_tensor_release(v);
+    tn_tensor_release(y);
+    tn_tensor_release(t);
+    tn_tensor_release(m);
+  }
+}
+
 /* ------------------------------------------------------------------ writes that are no result */
 
 static tn_status scale(tn_call *call, const tn_value *args, tn_value *out) {
