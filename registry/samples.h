@@ -39,6 +39,7 @@ typedef struct tn_sample_tensor {
   bool absent;    /* entry of a Tensor?[] that is None */
   bool has_range; /* false: the test's usual range, low and high are 0 */
   double low, high;
+  double diagonal; /* added where the last two indices are equal: matrices that are easy to solve with */
 } tn_sample_tensor;
 
 typedef struct tn_sample_arg {

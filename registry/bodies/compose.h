@@ -104,6 +104,11 @@ static inline tn_dim tni_count_along(const tn_tensor *tensor, uint64_t mask) {
     if (mask >> i & 1) n = TN_DIM_MUL(n, tn_tensor_sizes(tensor)[i]);
   return n;
 }
+/* Is b, beside the matrices a, a stack of vectors: one dim, or the shape of a without its columns? */
+static inline bool tni_is_vectors(const tn_tensor *a, const tn_tensor *b) {
+  uint32_t na = tni_ndim(a), nb = tni_ndim(b);
+  return nb == 1 || (na == nb + 1 && tn_shape_equal(nb, tn_tensor_sizes(a), nb, tn_tensor_sizes(b)));
+}
 /* The dims of a list argument as bits; absent or empty: all. */
 static inline tn_status tni_mask_of(const tn_value *dims, uint32_t ndim, uint64_t *out_mask) {
   return tn_shape_dim_mask(dims->u.ints, tni_has(dims) ? dims->count : 0, ndim, true, out_mask);

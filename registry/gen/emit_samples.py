@@ -51,6 +51,8 @@ class Tables:
             fields.append('.absent = true')
         if t.low is not None:
             fields += ['.has_range = true', '.low = ' + c_number(t.low), '.high = ' + c_number(t.high)]
+        if t.diagonal:
+            fields.append('.diagonal = ' + c_number(t.diagonal))
         return '{%s}' % (', '.join(fields) or '.ndim = 0')
 
     def plain(self, kind, x):

@@ -25,6 +25,7 @@ class Tensor:
     dtype: str = ''
     low: Optional[float] = None
     high: Optional[float] = None
+    diagonal: float = 0.0
     absent: bool = False
 
 
@@ -66,16 +67,18 @@ def tensor(node):
             made.dtype = value
         elif keyword.arg == 'strides' and value in LAYOUT_NAMES:
             made.layout = value
-        elif keyword.arg in ('low', 'high'):
+        elif keyword.arg in ('low', 'high', 'diagonal'):
             setattr(made, keyword.arg, float(number(keyword.value)))
         else:
-            raise SampleError('T(...): %s=%s is none of dtype, strides, low, high' %
+            raise SampleError('T(...): %s=%s is none of dtype, strides, low, high, diagonal' %
                               (keyword.arg, ast.unparse(keyword.value)))
     if (made.low is None) != (made.high is None):
         made.low, made.high = (0.0 if made.low is None else made.low), (made.low or 0.0) + 1 if made.high is None \
             else made.high
     if made.layout == 'transposed' and len(sizes) < 2 or made.layout != 'contiguous' and not sizes:
         raise SampleError("T(...): strides='%s' needs more dims" % made.layout)
+    if made.diagonal and len(sizes) < 2:
+        raise SampleError('T(...): diagonal needs a matrix')
     if made.layout == 'channels_last' and len(sizes) < 3:
         raise SampleError("T(...): strides='channels_last' needs at least 3 dims")
     return made

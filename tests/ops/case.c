@@ -46,6 +46,13 @@ static double draw(const tn_sample_tensor *s, tn_dtype dtype, uint64_t *state) {
 
 /* ------------------------------------------------------------------ tensors */
 
+/* What element i in row-major order gets beside its drawn value. */
+static double on_diagonal(const tn_sample_tensor *s, int64_t i) {
+  if (s->diagonal == 0) return 0;
+  int64_t columns = s->sizes[s->ndim - 1], rows = s->sizes[s->ndim - 2];
+  return i % columns == i / columns % rows ? s->diagonal : 0;
+}
+
 static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strides, int64_t *elements, int64_t *offset) {
   int nd = s->ndim;
   uint8_t layout = kind == CASE_CONTIGUOUS ? TN_SAMPLE_CONTIGUOUS : s->layout;
@@ -81,7 +88,7 @@ static tn_tensor *strided_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint
     int64_t at = offset;
     rt_unravel(&shape, i, index);
     for (int d = 0; d < s->ndim; d++) at += index[d] * strides[d];
-    store_element(memory + (size_t)at * size, dtype, draw(s, dtype, state));
+    store_element(memory + (size_t)at * size, dtype, draw(s, dtype, state) + on_diagonal(s, i));
   }
   tn_foreign foreign = {.data = memory + (size_t)offset * size, .sizes = s->sizes, .strides = strides,
                         .ndim = s->ndim, .dtype = dtype, .deleter = free, .ctx = memory};
@@ -96,7 +103,8 @@ static tn_tensor *plain_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint64
   for (int d = 0; d < s->ndim; d++) numel *= s->sizes[d];
   char *memory = malloc((size_t)numel * size + 1);
   TN_CHECK_NOT_NULL(memory);
-  for (int64_t i = 0; i < numel; i++) store_element(memory + (size_t)i * size, dtype, draw(s, dtype, state));
+  for (int64_t i = 0; i < numel; i++)
+    store_element(memory + (size_t)i * size, dtype, draw(s, dtype, state) + on_diagonal(s, i));
   tn_status status = tn_tensor_from_host(memory, s->sizes, s->ndim, TN_OPTIONS(.dtype = dtype), &t);
   free(memory);
   TN_CHECK_OK(status);

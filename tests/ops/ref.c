@@ -197,7 +197,7 @@ bool ref_is_int(double dtype) { return dtype >= TN_BOOL && dtype <= TN_INT64; }
 /* ------------------------------------------------------------------ look-up */
 
 ref_fn ref_find(const char *op) {
-  static const ref_entry *const families[] = {ref_create, ref_view, ref_elementwise, ref_reduce, ref_linalg,
+  static const ref_entry *const families[] = {ref_create, ref_view, ref_elementwise, ref_reduce, ref_linalg, ref_factor,
                                               ref_nn,     ref_index, ref_optim, ref_attention, ref_sort, ref_norm, ref_loss, ref_pool, ref_conv};
   for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
     for (const ref_entry *entry = families[f]; entry->op; entry++)

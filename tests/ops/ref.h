@@ -66,7 +66,7 @@ typedef struct ref_entry {
 /* NULL if no family has the operator. */
 ref_fn ref_find(const char *op);
 /* One NULL-terminated table a family. */
-extern const ref_entry ref_create[], ref_view[], ref_elementwise[], ref_reduce[], ref_linalg[], ref_nn[],
+extern const ref_entry ref_create[], ref_view[], ref_elementwise[], ref_reduce[], ref_linalg[], ref_factor[], ref_nn[],
     ref_index[], ref_optim[], ref_attention[], ref_sort[], ref_norm[], ref_loss[], ref_pool[], ref_conv[];
 
 /* The generated expression of an elementwise entry, or NULL. */

@@ -27,6 +27,7 @@ FAMILY(elementwise)
 FAMILY(compare)
 FAMILY(reduce)
 FAMILY(linalg)
+FAMILY(factor)
 FAMILY(nn)
 FAMILY(index)
 FAMILY(optim)
@@ -39,7 +40,7 @@ FAMILY(pool)
 FAMILY(conv)
 
 static const char *const families[] = {"create", "random", "view", "copy", "elementwise", "compare",
-                                       "reduce", "linalg", "nn",   "index", "optim", "attention", "sort", "norm", "loss", "activation", "pool", "conv"};
+                                       "reduce", "linalg", "factor", "nn",   "index", "optim", "attention", "sort", "norm", "loss", "activation", "pool", "conv"};
 
 /* Operators that samples cannot describe, and the tests that stand for them. */
 static const char *const tested_elsewhere[][2] = {
