@@ -119,6 +119,8 @@ typedef struct cpu_pool {
   int64_t in[2], out[2], step[2];
   int64_t *begin[2], *end[2];
   double *divisor[2];
+  /* Output columns inner[0] to inner[1] have whole windows, each `advance` to the right of the one before. */
+  int64_t inner[2], advance;
 } cpu_pool;
 
 /* Each for a plane [0] and for an image with its channels innermost [1]. un*: add to the zeroed gradient. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Max, average and adaptive average pooling over images, forward and backward. A plan lists for each output row and
+ * Max, average and adaptive pooling over images, forward and backward. A plan lists for each output row and
  * column which input rows and columns its windows read; per-isa/pool.c walks it. Threads share planes (or whole images,
  * if the channels are innermost), so that no two of them write one element.
  */
@@ -37,6 +37,23 @@ static tn_status plan_memory(tn_call *call, cpu_pool *plan) {
 
 static int64_t entry(const tn_value *list, uint32_t i) { return list->u.ints[list->count == 1 ? 0 : i]; }
 
+/* Output columns whose windows are as wide as the widest and evenly apart, seen from the plan itself. */
+static void plan_inner(cpu_pool *plan) {
+  const int64_t *begin = plan->begin[1], *end = plan->end[1], n = plan->out[1];
+  int64_t widest = 0, from = 0;
+  for (int64_t o = 0; o < n; ++o)
+    if (end[o] - begin[o] > widest) widest = end[o] - begin[o];
+  while (from < n && end[from] - begin[from] < widest) ++from;
+  int64_t until = from + 1;
+  plan->advance = until < n ? begin[until] - begin[from] : 1;
+  while (until < n && end[until] - begin[until] == widest &&
+         begin[until] - begin[until - 1] == plan->advance &&
+         plan->divisor[1][until] == plan->divisor[1][from])
+    ++until;
+  plan->inner[0] = from < n ? from : n;
+  plan->inner[1] = until < n ? until : n;
+}
+
 /* Windows of max and average pooling. dilation NULL: 1. divisors count padded elements, or only those inside. */
 static void plan_windows(cpu_pool *plan, const tn_value *kernel, const tn_value *stride,
                          const tn_value *padding, const tn_value *dilation, bool count_padding) {
@@ -55,6 +72,7 @@ static void plan_windows(cpu_pool *plan, const tn_value *kernel, const tn_value 
       plan->divisor[i][o] = (double)(count_padding ? padded : end - begin);
     }
   }
+  plan_inner(plan);
 }
 
 /* Part o of n parts of `in`: from floor(o * in / n) to ceil((o + 1) * in / n). */
@@ -68,6 +86,7 @@ static void plan_parts(cpu_pool *plan) {
       plan->divisor[i][o] = (double)(plan->end[i][o] - plan->begin[i][o]);
     }
   }
+  plan_inner(plan);
 }
 
 static void override_divisor(cpu_pool *plan, const tn_value *divisor) {
@@ -117,28 +136,59 @@ static tn_status max_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx
   return TN_OK;
 }
 
-/* args: self kernel_size stride padding dilation ceil_mode */
-tn_status cpu_op_max_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_view *self = args[0].u.v, *result = out[0].u.v;
-  pool_job job;
+/* The plan is made. */
+static tn_status run_max(tn_call *call, pool_job *job, const tn_view *self, tn_value *out) {
   cpu_image values, places;
-  if (result->numel == 0) return TN_OK;
-  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
-  plan_windows(&job.plan, &args[1], &args[2], &args[3], &args[4], false);
-  TN_TRY(read_images(call, self, &job));
-  TN_TRY(cpu_image_begin(call, &out[0], job.dtype, job.last, &values));
-  TN_TRY(cpu_image_begin(call, &out[1], TN_INT64, job.last, &places));
-  job.to = values.data;
-  job.index = places.data;
-  TN_TRY(run_tasks(&job, max_chunk));
+  TN_TRY(read_images(call, self, job));
+  TN_TRY(cpu_image_begin(call, &out[0], job->dtype, job->last, &values));
+  TN_TRY(cpu_image_begin(call, &out[1], TN_INT64, job->last, &places));
+  job->to = values.data;
+  job->index = places.data;
+  TN_TRY(run_tasks(job, max_chunk));
   TN_TRY(cpu_image_end(&values));
   return cpu_image_end(&places);
 }
 
+/* args: self kernel_size stride padding dilation ceil_mode */
+tn_status cpu_op_max_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *self = args[0].u.v, *result = out[0].u.v;
+  pool_job job;
+  if (result->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
+  plan_windows(&job.plan, &args[1], &args[2], &args[3], &args[4], false);
+  return run_max(call, &job, self, out);
+}
+
+/* args: self output_size */
+tn_status cpu_op_adaptive_max_pool2d(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_view *self = args[0].u.v, *result = out[0].u.v;
+  pool_job job;
+  if (result->numel == 0) return TN_OK;
+  TN_TRY(begin_job(call, self, result, cpu_channels_last(result) && self->ndim == 4, &job));
+  plan_parts(&job.plan);
+  return run_max(call, &job, self, out);
+}
+
+/* Are all of n indices within [0, limit)? */
+static bool within(const int64_t *index, int64_t n, int64_t limit) {
+  int64_t outside = 0; /* its sign bit */
+  for (int64_t i = 0; i < n; ++i) outside |= index[i] | (int64_t)((uint64_t)(limit - 1) - (uint64_t)index[i]);
+  return outside >= 0;
+}
+
+/* The words for an index of task i that points out of its plane. */
+static tn_status bad_index(const pool_job *job, int64_t i, int64_t plane) {
+  cpu_local block;
+  cpu_local_contiguous(&block, job->index + i * job->out_each, TN_INT64, 1, &job->out_each);
+  return cpu_check_index(&block.view, plane, false);
+}
+
 static tn_status unmax_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const pool_job *job = ctx;
+  const int64_t plane = job->plan.in[0] * job->plan.in[1];
   for (int64_t i = begin; i < end; ++i) {
     char *to = job->to + (size_t)(i * job->in_each) * job->size;
+    if (!within(job->index + i * job->out_each, job->out_each, plane)) return bad_index(job, i, plane);
     if (job->in_each) memset(to, 0, (size_t)job->in_each * job->size);
     job->fns->unmax[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size,
                                job->index + i * job->out_each, to);
@@ -146,14 +196,12 @@ static tn_status unmax_chunk(int64_t begin, int64_t end, int32_t worker, void *c
   return TN_OK;
 }
 
-/* args: grad_output self kernel_size stride padding dilation ceil_mode indices */
-tn_status cpu_op_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_view *grad = args[0].u.v, *self = args[1].u.v, *index = args[7].u.v;
+static tn_status run_unmax(tn_call *call, const tn_view *grad, const tn_view *self, const tn_view *index,
+                           tn_value *out) {
   const void *places;
   pool_job job;
   cpu_image to;
   if (self->numel == 0) return TN_OK;
-  TN_TRY(cpu_check_index(index, self->sizes[self->ndim - 2] * self->sizes[self->ndim - 1], false));
   TN_TRY(begin_job(call, self, grad, cpu_channels_last(out[0].u.v) && self->ndim == 4, &job));
   TN_TRY(read_images(call, grad, &job));
   TN_TRY(cpu_image_data(call, index, TN_INT64, job.last, &places));
@@ -162,6 +210,16 @@ tn_status cpu_op_max_pool2d_backward(tn_call *call, const tn_value *args, tn_val
   job.to = to.data;
   TN_TRY(run_tasks(&job, unmax_chunk));
   return cpu_image_end(&to);
+}
+
+/* args: grad_output self kernel_size stride padding dilation ceil_mode indices */
+tn_status cpu_op_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
+  return run_unmax(call, args[0].u.v, args[1].u.v, args[7].u.v, out);
+}
+
+/* args: grad_output self indices */
+tn_status cpu_op_adaptive_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
+  return run_unmax(call, args[0].u.v, args[1].u.v, args[2].u.v, out);
 }
 
 /* ------------------------------------------------------------------ mean */

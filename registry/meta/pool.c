@@ -149,12 +149,17 @@ TN_META(avg_pool2d_backward) {
   return describe_grad(meta, args[0].u.v, r.self, sizes);
 }
 
+static tn_status check_parts(const tn_view *self, const tn_value *output_size) {
+  TN_TRY(check_images(self));
+  if (output_size->count == 2 && TN_DIM_GE(output_size->u.ints[0], 0) && TN_DIM_GE(output_size->u.ints[1], 0))
+    return TN_OK;
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected two sizes of at least 0 as output_size, got %s",
+                 tn_shape_format(output_size->count, output_size->u.ints, TN_SHAPE_TEXT));
+}
+
 TN_META(adaptive_avg_pool2d) {
   const tn_view *self = args[0].u.v;
-  TN_TRY(check_images(self));
-  if (args[1].count != 2 || TN_DIM_LT(args[1].u.ints[0], 0) || TN_DIM_LT(args[1].u.ints[1], 0))
-    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected two sizes of at least 0 as output_size, got %s",
-                   tn_shape_format(args[1].count, args[1].u.ints, TN_SHAPE_TEXT));
+  TN_TRY(check_parts(self, &args[1]));
   describe(&meta->out[0], self->dtype, self, args[1].u.ints);
   return TN_OK;
 }
@@ -163,5 +168,22 @@ TN_META(adaptive_avg_pool2d_backward) {
   const tn_view *grad = args[0].u.v, *self = args[1].u.v;
   TN_TRY(check_images(self));
   TN_TRY(tni_check_ndim("grad_output", grad, self->ndim));
+  return describe_grad(meta, grad, self, grad->sizes + grad->ndim - 2);
+}
+
+TN_META(adaptive_max_pool2d) {
+  const tn_view *self = args[0].u.v;
+  TN_TRY(check_parts(self, &args[1]));
+  describe(&meta->out[0], self->dtype, self, args[1].u.ints);
+  describe(&meta->out[1], TN_INT64, self, args[1].u.ints);
+  return TN_OK;
+}
+
+TN_META(adaptive_max_pool2d_backward) {
+  const tn_view *grad = args[0].u.v, *self = args[1].u.v, *indices = args[2].u.v;
+  TN_TRY(check_images(self));
+  TN_TRY(tni_check_ndim("grad_output", grad, self->ndim));
+  TN_TRY(tni_check_index("indices", indices, false));
+  TN_TRY(tni_check_shape_is("indices", indices, grad->ndim, grad->sizes));
   return describe_grad(meta, grad, self, grad->sizes + grad->ndim - 2);
 }

@@ -80,24 +80,37 @@ static double *in_plane(rt *t, const rt *out, int64_t i, int64_t place) {
   return rt_at(t, plane * t->n[t->nd - 2] * t->n[t->nd - 1] + place);
 }
 
+/* NaN goes before all; of equal ones the first stays. */
+static void max_windows(ref_call *c, rt *t, const window *w, bool with_indices) {
+  rt *out = pooled(t, w), *index = rt_like(out);
+  int64_t *places = ref_alloc((size_t)t->numel * sizeof *places + 8);
+  double covered;
+  for (int64_t i = 0; i < out->numel; i++) {
+    int64_t n = places_of(t, out, w, i, places, &covered);
+    out->p[i] = -INFINITY;
+    for (int64_t k = 0; k < n; k++) {
+      double v = *in_plane(t, out, i, places[k]);
+      if (v > out->p[i] || isnan(v)) out->p[i] = v, index->p[i] = (double)places[k];
+    }
+  }
+  ref_out(c, out);
+  if (with_indices) ref_out(c, index);
+}
 static void max_pool(ref_call *c, bool with_indices) {
   window w = {.count_padding = false};
   rt *t = rt_copy(ref_t(c, 0));
   read_lists(c, 1, true, &w);
   out_sizes(t, ref_i(c, 5), &w);
-  rt *out = pooled(t, &w), *index = rt_like(out);
-  int64_t *places = ref_alloc((size_t)t->numel * sizeof *places + 8);
-  double covered;
-  for (int64_t i = 0; i < out->numel; i++) {
-    int64_t n = places_of(t, out, &w, i, places, &covered);
-    out->p[i] = -INFINITY;
-    for (int64_t k = 0; k < n; k++) {
-      double v = *in_plane(t, out, i, places[k]);
-      if (v > out->p[i]) out->p[i] = v, index->p[i] = (double)places[k];
-    }
-  }
+  max_windows(c, t, &w, with_indices);
+}
+static void op_adaptive_max_pool2d(ref_call *c) {
+  window w = {.adaptive = true, .out = {c->args[1].ints[0], c->args[1].ints[1]}};
+  max_windows(c, rt_copy(ref_t(c, 0)), &w, true);
+}
+static void op_adaptive_max_pool2d_backward(ref_call *c) {
+  rt *grad = rt_copy(ref_t(c, 0)), *out = rt_like(ref_t(c, 1));
+  for (int64_t i = 0; i < grad->numel; i++) *in_plane(out, grad, i, (int64_t)*rt_at(ref_t(c, 2), i)) += grad->p[i];
   ref_out(c, out);
-  if (with_indices) ref_out(c, index);
 }
 static void op_max_pool2d(ref_call *c) { max_pool(c, false); }
 static void op_max_pool2d_with_indices(ref_call *c) { max_pool(c, true); }
@@ -162,6 +175,54 @@ static void op_adaptive_avg_pool2d_backward(ref_call *c) {
   mean_pool_backward(c, ref_t(c, 1), &w);
 }
 
+/* ------------------------------------------------------------------ one dim */
+
+/* t with a row dim of size 1 before the last, or (out) without it. */
+static rt *with_row(const rt *t) {
+  int64_t n[RT_RANK];
+  for (int d = 0; d < t->nd - 1; d++) n[d] = t->n[d];
+  n[t->nd - 1] = 1;
+  n[t->nd] = t->n[t->nd - 1];
+  rt *rows = rt_new(t->nd + 1, n);
+  rows->p = rt_copy(t)->p;
+  return rows;
+}
+static rt *without_row(const rt *t) {
+  int64_t n[RT_RANK];
+  for (int d = 0; d < t->nd - 2; d++) n[d] = t->n[d];
+  n[t->nd - 2] = t->n[t->nd - 1];
+  rt *flat = rt_new(t->nd - 1, n);
+  flat->p = t->p;
+  return flat;
+}
+
+/* An operator over [1, L] images; lists get a first entry that leaves rows alone. */
+static void one_dim(ref_call *c, ref_fn fn, const int64_t *first, int n_lists) {
+  ref_arg args[8] = {0};
+  ref_call call = *c;
+  for (int i = 0; i < c->n_args; i++) args[i] = c->args[i];
+  args[0].t = with_row(ref_t(c, 0));
+  for (int i = 0; i < n_lists; i++) {
+    int64_t *list = ref_alloc(2 * sizeof *list);
+    list[0] = first[i];
+    if (c->args[i + 1].n) list[1] = c->args[i + 1].ints[0];
+    else continue;
+    args[i + 1].ints = list;
+    args[i + 1].n = 2;
+  }
+  call.args = args;
+  call.n_out = 0;
+  fn(&call);
+  for (int i = 0; i < call.n_out; i++) ref_out(c, without_row(call.out[i]));
+}
+static void op_max_pool1d(ref_call *c) { one_dim(c, op_max_pool2d, (const int64_t[]){1, 1, 0, 1}, 4); }
+static void op_max_pool1d_with_indices(ref_call *c) {
+  one_dim(c, op_max_pool2d_with_indices, (const int64_t[]){1, 1, 0, 1}, 4);
+}
+static void op_avg_pool1d(ref_call *c) { one_dim(c, op_avg_pool2d, (const int64_t[]){1, 1, 0}, 3); }
+static void op_adaptive_avg_pool1d(ref_call *c) { one_dim(c, op_adaptive_avg_pool2d, (const int64_t[]){1}, 1); }
+static void op_adaptive_max_pool1d(ref_call *c) { one_dim(c, op_adaptive_max_pool2d, (const int64_t[]){1}, 1); }
+
 const ref_entry ref_pool[] = {
     {"max_pool2d", op_max_pool2d},
     {"max_pool2d_with_indices", op_max_pool2d_with_indices},
@@ -172,5 +233,12 @@ const ref_entry ref_pool[] = {
     {"adaptive_avg_pool2d", op_adaptive_avg_pool2d},
     {"_adaptive_avg_pool2d", op_adaptive_avg_pool2d},
     {"_adaptive_avg_pool2d_backward", op_adaptive_avg_pool2d_backward},
+    {"adaptive_max_pool2d", op_adaptive_max_pool2d},
+    {"adaptive_max_pool2d_backward", op_adaptive_max_pool2d_backward},
+    {"max_pool1d", op_max_pool1d},
+    {"max_pool1d_with_indices", op_max_pool1d_with_indices},
+    {"avg_pool1d", op_avg_pool1d},
+    {"adaptive_avg_pool1d", op_adaptive_avg_pool1d},
+    {"adaptive_max_pool1d", op_adaptive_max_pool1d},
     {NULL, NULL},
 };
