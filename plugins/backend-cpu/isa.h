@@ -110,6 +110,32 @@ typedef struct cpu_conv_fns {
   void (*add_pixels)(const cpu_window *w, const void *columns, int64_t begin, int64_t end, void *image);
 } cpu_conv_fns;
 
+/* Convolution in register tiles; see Note [Convolution without columns]. Steps and offsets in elements. */
+
+/* n positions of an output row and up to `panel` output channels: position i reads source[from[t] + i * step + c] for
+ * each tap t and channel c, and writes `width` elements at i * out_step. */
+typedef struct cpu_conv_row {
+  int64_t n, step, out_step, width;
+  int64_t channels, taps;
+  const int64_t *from, *weight; /* of each tap: in the source; in the panel, which is [tap][channel][panel] */
+} cpu_conv_row;
+
+/* to[r * to_row + c] += the sum over `rows` rows of n positions of small[.. + r] * big[.. + c]. */
+typedef struct cpu_conv_sum {
+  int64_t rows, n, small_row, big_row, small_step, big_step;
+  int64_t small_channels, big_channels; /* big_channels: a multiple of `panel` */
+  int64_t to_row;
+} cpu_conv_sum;
+
+typedef struct cpu_conv_tile {
+  int32_t panel; /* output channels of a tile */
+  /* bias: `panel` elements, zeros if there is none. */
+  void (*row)(const cpu_conv_row *r, const void *source, const void *panel, const void *bias, void *out);
+  void (*sum)(const cpu_conv_sum *s, const void *small, const void *big, void *to);
+  /* out[j * out_step + i] = in[i * in_step + j] */
+  void (*turn)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t columns);
+} cpu_conv_tile;
+
 /* ------------------------------------------------------------------ pooling */
 
 /* The windows of pooling over the last two dims (or [H, W, C]): output row o reads the input rows begin[0][o],
@@ -168,6 +194,8 @@ typedef struct cpu_isa {
   const cpu_pool_fns *pool_f64;
   cpu_adam_fn adam_f32, adam_f64;
   cpu_sgd_fn sgd_f32, sgd_f64;
+  const cpu_conv_tile *conv_tile_f32;
+  const cpu_conv_tile *conv_tile_f64;
 } cpu_isa;
 
 extern const cpu_isa cpu_isa_scalar;

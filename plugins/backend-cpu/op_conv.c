@@ -1,47 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * convolution and convolution_backward over 1 to 3 spatial dims, with groups, dilation and the transposed form,
- * as products of matrices over columns (per-isa/conv.c). A convolution goes from a `big` image to a `small` one;
- * the weight is [channels of small, channels of big / groups, taps]. Three products serve everything: to_small
- * (the forward, and the input gradient of the transposed form), to_big (the other way round), to_weight.
- *
- * Images, weight and results are row-major or have their channels innermost, all the same way; the columns follow.
- *
- * Note [Blocks of positions]
- * Columns are made for a block of output positions at a time, so that they stay in the second-level cache. The
- * length of a block follows from the sizes alone, and weight gradients are summed over fixed chunks of the batch:
- * bits do not depend on the number of threads.
+ * convolution and convolution_backward over 1 to 3 spatial dims, with groups, dilation and the transposed
+ * form: reads the arguments, chooses between tiles and columns (conv.h), and makes the gradients of weight
+ * (over fixed chunks of the batch) and of bias.
  */
-#include "plugins/backend-cpu/images.h"
-
-typedef struct conv {
-  cpu_window window; /* of one group */
-  int64_t batch, groups;
-  int64_t big_channels, small_channels, rows; /* rows: channels of small in a group */
-  int64_t taps, columns;                      /* columns: taps * channels of big in a group */
-  int64_t big_positions, small_positions, block;
-  bool last, pointwise;
-  tn_dtype dtype; /* float32 or float64 */
-  size_t size;
-  const cpu_gemm_kernel *gemm;
-  const cpu_conv_fns *fns;
-} conv;
-
-/* What one of the three products runs over. */
-typedef struct conv_job {
-  conv c;
-  const char *from, *other, *bias; /* bias: of what is written, or NULL */
-  char *to;
-  char *scratch;
-  size_t columns_bytes, scratch_each;
-  int64_t blocks, chunk; /* blocks an image; images a chunk */
-} conv_job;
+#include "plugins/backend-cpu/conv.h"
 
 /* ------------------------------------------------------------------ what is asked */
 
 static int64_t entry(const tn_value *list, uint32_t i) { return list->u.ints[list->count == 1 ? 0 : i]; }
 
-static int64_t block_of(const conv *c) {
+static int64_t block_of(const cpu_conv *c) {
   enum { COLUMNS_BYTES = 256 << 10, LEAST = 64 };
   int64_t block = COLUMNS_BYTES / (int64_t)c->size / (c->columns > 0 ? c->columns : 1) / LEAST * LEAST;
   if (block < LEAST) block = LEAST;
@@ -49,20 +18,20 @@ static int64_t block_of(const conv *c) {
 }
 
 /* lists: stride padding dilation transposed output_padding groups */
-static conv conv_of(const tn_view *big, const tn_view *small, const tn_view *weight, const tn_value *lists,
-                    bool last) {
+static cpu_conv conv_of(const tn_view *big, const tn_view *small, const tn_view *weight,
+                        const tn_value *lists, bool last) {
   uint32_t n = (uint32_t)big->ndim - 2;
-  conv c = {.batch = big->sizes[0],
-            .groups = lists[5].u.i,
-            .big_channels = big->sizes[1],
-            .small_channels = small->sizes[1],
-            .rows = weight->sizes[0] / lists[5].u.i,
-            .taps = 1,
-            .big_positions = 1,
-            .small_positions = 1,
-            .last = last,
-            .pointwise = true,
-            .dtype = cpu_wide(big->dtype)};
+  cpu_conv c = {.batch = big->sizes[0],
+                .groups = lists[5].u.i,
+                .big_channels = big->sizes[1],
+                .small_channels = small->sizes[1],
+                .rows = weight->sizes[0] / lists[5].u.i,
+                .taps = 1,
+                .big_positions = 1,
+                .small_positions = 1,
+                .last = last,
+                .pointwise = true,
+                .dtype = cpu_wide(big->dtype)};
   c.window.channels = weight->sizes[1];
   c.window.all_channels = c.big_channels;
   for (uint32_t d = 0; d < 3; ++d) {
@@ -86,243 +55,24 @@ static conv conv_of(const tn_view *big, const tn_view *small, const tn_view *wei
   c.block = block_of(&c);
   c.gemm = c.dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64;
   c.fns = c.dtype == TN_FLOAT32 ? cpu_now->conv_f32 : cpu_now->conv_f64;
+  c.tile = c.dtype == TN_FLOAT32 ? cpu_now->conv_tile_f32 : cpu_now->conv_tile_f64;
   return c;
 }
 
-/* ------------------------------------------------------------------ matrices */
-
-/* A matrix of one group: first element, and the steps from channel to channel and from position to position. */
-typedef struct plane {
-  char *data;
-  int64_t channel, position;
-} plane;
-
-static plane plane_of(const conv *c, const char *data, int64_t channels, int64_t positions, int64_t image,
-                      int64_t first_channel, int64_t first_position) {
-  int64_t channel = c->last ? 1 : positions, position = c->last ? channels : 1;
-  int64_t at = image * channels * positions + first_channel * channel + first_position * position;
-  return (plane){(char *)(uintptr_t)data + (size_t)at * c->size, channel, position};
-}
-static plane big_plane(const conv *c, const char *data, int64_t image, int64_t group, int64_t position) {
-  return plane_of(c, data, c->big_channels, c->big_positions, image, group * c->window.channels, position);
-}
-static plane small_plane(const conv *c, const char *data, int64_t image, int64_t group, int64_t position) {
-  return plane_of(c, data, c->small_channels, c->small_positions, image, group * c->rows, position);
-}
-
-/* The columns of n positions in scratch; channel stands for (channel, tap). */
-static plane columns_plane(const conv *c, char *scratch, int64_t n) {
-  return (plane){scratch, c->last ? 1 : n, c->last ? c->columns : 1};
-}
-
-/* c = beta * c + a @ b, with the rows of c along `m`. Written along its unit stride: columns become rows if
- * that is the other one. */
-static void multiply(const conv *c, cpu_gemm g, void *scratch) {
-  if (g.c_col != 1 && g.c_row == 1)
-    g = (cpu_gemm){.m = g.n,
-                   .n = g.m,
-                   .k = g.k,
-                   .a = g.b,
-                   .a_row = g.b_col,
-                   .a_col = g.b_row,
-                   .b = g.a,
-                   .b_row = g.a_col,
-                   .b_col = g.a_row,
-                   .c = g.c,
-                   .c_row = g.c_col,
-                   .c_col = g.c_row,
-                   .beta = g.beta};
-  g.alpha = 1;
-  c->gemm->run(&g, scratch);
-}
-
-/* Scratch of a product of at most these sizes, however its operands lie. */
-static size_t gemm_bytes(const conv *c, int64_t m, int64_t n, int64_t k) {
-  cpu_gemm g = {
-      .m = m, .n = n, .k = k, .a_row = 2, .a_col = 2, .b_row = 2, .b_col = 2, .c_row = 2, .c_col = 1};
-  size_t one = c->gemm->scratch_bytes(&g);
-  g.m = n;
-  g.n = m;
-  size_t other = c->gemm->scratch_bytes(&g);
-  return ((one > other ? one : other) + 63) / 64 * 64;
-}
-
-/* Tasks worth a thread: see TASK_WORK in op_linalg.c. */
-static int64_t task_grain(const conv *c, int64_t positions) {
+/* See TASK_WORK in op_linalg.c. */
+int64_t cpu_conv_grain(const cpu_conv *c, int64_t positions) {
   double work = (double)(c->rows * c->columns) * (double)positions + 1, grain = (double)(1 << 19) / work;
   return grain < 1 ? 1 : grain > (double)(1 << 20) ? 1 << 20 : (int64_t)grain;
 }
 
-/* bias[channel] over n positions of the channels of a group. */
-static void spread_bias(const conv *c, const char *bias, plane to, int64_t channels, int64_t n) {
-  if (c->dtype == TN_FLOAT32)
-    for (int64_t i = 0; i < channels; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        ((float *)(void *)to.data)[i * to.channel + j * to.position] =
-            bias ? ((const float *)(const void *)bias)[i] : 0;
-  else
-    for (int64_t i = 0; i < channels; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        ((double *)(void *)to.data)[i * to.channel + j * to.position] =
-            bias ? ((const double *)(const void *)bias)[i] : 0;
-}
-
-static char *worker_scratch(const conv_job *job, int32_t worker) {
-  return job->scratch + (size_t)worker * job->scratch_each;
-}
-
-static tn_status begin_job(tn_call *call, conv_job *job, size_t product_bytes) {
-  const conv *c = &job->c;
-  void *scratch;
-  job->blocks = (c->small_positions + c->block - 1) / (c->block > 0 ? c->block : 1);
-  job->columns_bytes = c->pointwise ? 0 : ((size_t)(c->columns * c->block) * c->size + 63) / 64 * 64;
-  job->scratch_each = job->columns_bytes + product_bytes;
-  TN_TRY(cpu_scratch(call, job->scratch_each * (size_t)tn_kit_host()->num_threads(), &scratch));
-  job->scratch = scratch;
-  return TN_OK;
-}
-
-/* The columns of positions [begin, begin + n), made, or (pointwise) the image itself. */
-static plane columns_of(const conv_job *job, int64_t image, int64_t group, int64_t begin, int64_t n,
-                        const char *from, char *scratch) {
-  const conv *c = &job->c;
-  if (c->pointwise) return big_plane(c, from, image, group, begin);
-  (c->last ? c->fns->pixels : c->fns->planes)(&c->window, big_plane(c, from, image, group, 0).data, begin,
-                                              begin + n, scratch);
-  return columns_plane(c, scratch, n);
-}
-
-static int64_t length_of(const conv *c, int64_t begin) {
-  return c->small_positions - begin < c->block ? c->small_positions - begin : c->block;
-}
-
-static const char *weight_of(const conv *c, const char *weight, int64_t group) {
-  return weight + (size_t)(group * c->rows * c->columns) * c->size;
-}
-
-/* ------------------------------------------------------------------ to small */
-
-/* One block of one group of one image. */
-static tn_status small_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
-  const conv_job *job = ctx;
-  const conv *c = &job->c;
-  char *scratch = worker_scratch(job, worker);
-  for (int64_t task = begin; task < end; ++task) {
-    int64_t at = task % job->blocks * c->block, n = length_of(c, at);
-    int64_t group = task / job->blocks % c->groups, image = task / job->blocks / c->groups;
-    plane to = small_plane(c, job->to, image, group, at);
-    plane columns = columns_of(job, image, group, at, n, job->from, scratch);
-    if (job->bias) spread_bias(c, job->bias + (size_t)(group * c->rows) * c->size, to, c->rows, n);
-    multiply(c,
-             (cpu_gemm){.m = c->rows,
-                        .n = n,
-                        .k = c->columns,
-                        .a = weight_of(c, job->other, group),
-                        .a_row = c->columns,
-                        .a_col = 1,
-                        .b = columns.data,
-                        .b_row = columns.channel,
-                        .b_col = columns.position,
-                        .c = to.data,
-                        .c_row = to.channel,
-                        .c_col = to.position,
-                        .beta = job->bias ? 1 : 0},
-             scratch + job->columns_bytes);
-  }
-  return TN_OK;
-}
-
-static tn_status to_small(tn_call *call, conv_job *job) {
-  conv *c = &job->c;
-  TN_TRY(begin_job(call, job, gemm_bytes(c, c->rows, c->block, c->columns)));
-  return tn_kit_host()->parallel_for(c->batch * c->groups * job->blocks, task_grain(c, c->block), small_chunk,
-                                     job);
-}
-
-/* ------------------------------------------------------------------ to big */
-
-static void big_block(const conv_job *job, int64_t image, int64_t group, int64_t at, char *scratch) {
-  const conv *c = &job->c;
-  int64_t n = length_of(c, at);
-  plane small = small_plane(c, job->from, image, group, at), big = big_plane(c, job->to, image, group, 0);
-  plane columns = c->pointwise ? big_plane(c, job->to, image, group, at) : columns_plane(c, scratch, n);
-  multiply(c,
-           (cpu_gemm){.m = c->columns,
-                      .n = n,
-                      .k = c->rows,
-                      .a = weight_of(c, job->other, group),
-                      .a_row = 1,
-                      .a_col = c->columns,
-                      .b = small.data,
-                      .b_row = small.channel,
-                      .b_col = small.position,
-                      .c = columns.data,
-                      .c_row = columns.channel,
-                      .c_col = columns.position,
-                      .beta = c->pointwise && job->bias ? 1 : 0},
-           scratch + job->columns_bytes);
-  if (!c->pointwise)
-    (c->last ? c->fns->add_pixels : c->fns->add_planes)(&c->window, columns.data, at, at + n, big.data);
-}
-
-/* One group of one image: its blocks overlap, so they go in order. */
-static tn_status big_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
-  const conv_job *job = ctx;
-  const conv *c = &job->c;
-  for (int64_t task = begin; task < end; ++task) {
-    int64_t image = task / c->groups, group = task % c->groups;
-    const char *bias = job->bias ? job->bias + (size_t)(group * c->window.channels) * c->size : NULL;
-    if (bias || !c->pointwise)
-      spread_bias(c, bias, big_plane(c, job->to, image, group, 0), c->window.channels, c->big_positions);
-    for (int64_t i = 0; i < job->blocks; ++i)
-      big_block(job, image, group, i * c->block, worker_scratch(job, worker));
-  }
-  return TN_OK;
-}
-
-static tn_status to_big(tn_call *call, conv_job *job) {
-  conv *c = &job->c;
-  TN_TRY(begin_job(call, job, gemm_bytes(c, c->columns, c->block, c->rows)));
-  return tn_kit_host()->parallel_for(c->batch * c->groups, task_grain(c, c->small_positions), big_chunk, job);
+static tn_status to_image(tn_call *call, const cpu_conv_work *work, bool up) {
+  return (cpu_conv_direct_suits(&work->c, up) ? cpu_conv_direct : cpu_conv_columns)(call, work, up);
 }
 
 /* ------------------------------------------------------------------ to weight */
 
-/* One group of one chunk of the batch, into that chunk's own sums. */
-static tn_status weight_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
-  const conv_job *job = ctx;
-  const conv *c = &job->c;
-  char *scratch = worker_scratch(job, worker);
-  for (int64_t task = begin; task < end; ++task) {
-    int64_t group = task % c->groups, first = task / c->groups * job->chunk;
-    int64_t until = c->batch - first < job->chunk ? c->batch : first + job->chunk;
-    char *to = job->to + (size_t)(task * c->rows * c->columns) * c->size;
-    for (int64_t i = first * job->blocks; i < until * job->blocks; ++i) {
-      int64_t image = i / job->blocks, at = i % job->blocks * c->block, n = length_of(c, at);
-      plane small = small_plane(c, job->other, image, group, at);
-      plane columns = columns_of(job, image, group, at, n, job->from, scratch);
-      multiply(c,
-               (cpu_gemm){.m = c->rows,
-                          .n = c->columns,
-                          .k = n,
-                          .a = small.data,
-                          .a_row = small.channel,
-                          .a_col = small.position,
-                          .b = columns.data,
-                          .b_row = columns.position,
-                          .b_col = columns.channel,
-                          .c = to,
-                          .c_row = c->columns,
-                          .c_col = 1,
-                          .beta = i > first * job->blocks},
-               scratch + job->columns_bytes);
-    }
-  }
-  return TN_OK;
-}
-
 /* Chunks of the batch, by sizes alone: enough for many threads, unless their sums would take over 32 MiB. */
-static int64_t chunks_of(const conv *c, int64_t elements) {
+static int64_t chunks_of(const cpu_conv *c, int64_t elements) {
   enum { MOST = 16, SUMS_BYTES = 32 << 20 };
   int64_t chunks = SUMS_BYTES / (int64_t)c->size / elements;
   chunks = chunks > MOST ? MOST : chunks < 1 ? 1 : chunks;
@@ -330,7 +80,7 @@ static int64_t chunks_of(const conv *c, int64_t elements) {
 }
 
 /* sums[0] += sums[1] + ..., in order. */
-static void add_chunks(const conv *c, char *sums, int64_t chunks, int64_t n) {
+static void add_chunks(const cpu_conv *c, char *sums, int64_t chunks, int64_t n) {
   for (int64_t k = 1; k < chunks; ++k)
     if (c->dtype == TN_FLOAT32)
       for (int64_t i = 0; i < n; ++i)
@@ -340,22 +90,63 @@ static void add_chunks(const conv *c, char *sums, int64_t chunks, int64_t n) {
         ((double *)(void *)sums)[i] += ((const double *)(const void *)sums)[k * n + i];
 }
 
-static tn_status to_weight(tn_call *call, conv_job *job, cpu_image *result) {
-  conv *c = &job->c;
+typedef struct weight_job {
+  const cpu_conv_work *work;
+  int64_t chunk; /* images */
+  char *sums, *scratch;
+  size_t scratch_each;
+  bool direct;
+} weight_job;
+
+/* One group of one chunk of the batch, into that chunk's own sums. */
+static tn_status weight_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const weight_job *job = ctx;
+  const cpu_conv *c = &job->work->c;
+  for (int64_t task = begin; task < end; ++task) {
+    int64_t group = task % c->groups, first = task / c->groups * job->chunk;
+    int64_t until = c->batch - first < job->chunk ? c->batch : first + job->chunk;
+    (job->direct ? cpu_conv_direct_weight : cpu_conv_columns_weight)(
+        job->work, group, first, until, job->sums + (size_t)(task * c->rows * c->columns) * c->size,
+        job->scratch + (size_t)worker * job->scratch_each);
+  }
+  return TN_OK;
+}
+
+/* The sums as the result wants them: tiles leave [rows][taps][channels] where planes have
+ * [rows][channels][taps]. */
+static void deliver(const cpu_conv *c, const char *sums, bool turned, char *to) {
+  const int64_t rows = c->groups * c->rows;
+  const size_t row = (size_t)c->columns * c->size;
+  if (!turned) {
+    memcpy(to, sums, (size_t)rows * row);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    c->tile->turn(to + (size_t)r * row, c->taps, sums + (size_t)r * row, c->window.channels, c->taps,
+                  c->window.channels);
+}
+
+static tn_status to_weight(tn_call *call, const cpu_conv_work *work, cpu_image *result) {
+  const cpu_conv *c = &work->c;
   const cpu_scalar none = {0, 0};
-  int64_t n = c->groups * c->rows * c->columns;
+  int64_t n = c->groups * c->rows * c->columns, chunks = chunks_of(c, n);
   if (c->batch == 0 || c->small_positions == 0) return cpu_fill(result->view, &none);
-  int64_t chunks = chunks_of(c, n);
-  void *sums = result->data;
-  job->chunk = (c->batch + chunks - 1) / chunks;
-  chunks = (c->batch + job->chunk - 1) / job->chunk;
-  if (chunks > 1) TN_TRY(cpu_scratch(call, (size_t)(chunks * n) * c->size, &sums));
-  job->to = sums;
-  TN_TRY(begin_job(call, job, gemm_bytes(c, c->rows, c->columns, c->block)));
-  TN_TRY(tn_kit_host()->parallel_for(chunks * c->groups, task_grain(c, job->chunk * c->small_positions),
-                                     weight_chunk, job));
-  add_chunks(c, sums, chunks, n);
-  if (n && sums != result->data) memcpy(result->data, sums, (size_t)n * c->size);
+  weight_job job = {.work = work, .sums = result->data, .direct = cpu_conv_direct_weight_suits(c)};
+  const bool turned = job.direct && !c->last;
+  void *memory;
+  job.chunk = (c->batch + chunks - 1) / chunks;
+  chunks = (c->batch + job.chunk - 1) / job.chunk;
+  if (chunks > 1 || turned) {
+    TN_TRY(cpu_scratch(call, (size_t)(chunks * n) * c->size, &memory));
+    job.sums = memory;
+  }
+  job.scratch_each = job.direct ? cpu_conv_direct_weight_scratch(c) : cpu_conv_columns_weight_scratch(c);
+  TN_TRY(cpu_scratch(call, job.scratch_each * (size_t)tn_kit_host()->num_threads(), &memory));
+  job.scratch = memory;
+  TN_TRY(tn_kit_host()->parallel_for(chunks * c->groups, cpu_conv_grain(c, job.chunk * c->small_positions),
+                                     weight_chunk, &job));
+  add_chunks(c, job.sums, chunks, n);
+  if (n && job.sums != result->data) deliver(c, job.sums, turned, result->data);
   return cpu_image_end(result);
 }
 
@@ -421,7 +212,7 @@ tn_status cpu_op_convolution(tn_call *call, const tn_value *args, tn_value *out)
   const tn_view *input = args[0].u.v, *weight = args[1].u.v, *bias = cpu_view(&args[2]), *result = out[0].u.v;
   bool transposed = args[6].u.i, last = cpu_channels_last(result);
   if (result->numel == 0) return TN_OK;
-  conv_job job = {
+  cpu_conv_work job = {
       .c = conv_of(transposed ? result : input, transposed ? input : result, weight, &args[3], last)};
   cpu_image to;
   TN_TRY(image_data(call, input, job.c.dtype, last, &job.from));
@@ -429,28 +220,29 @@ tn_status cpu_op_convolution(tn_call *call, const tn_value *args, tn_value *out)
   if (bias) TN_TRY(image_data(call, bias, job.c.dtype, false, &job.bias));
   TN_TRY(cpu_image_begin(call, &out[0], job.c.dtype, last, &to));
   job.to = to.data;
-  TN_TRY((transposed ? to_big : to_small)(call, &job));
+  TN_TRY(to_image(call, &job, transposed));
   return cpu_image_end(&to);
 }
 
-/* args: grad_output input weight bias_sizes stride padding dilation transposed output_padding groups output_mask */
+/* args: grad_output input weight bias_sizes stride padding dilation transposed output_padding groups
+ * output_mask */
 tn_status cpu_op_convolution_backward(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *grad = args[0].u.v, *input = args[1].u.v, *weight = args[2].u.v;
   bool transposed = args[7].u.i, last = cpu_channels_last(input) || cpu_channels_last(grad);
-  conv c = conv_of(transposed ? grad : input, transposed ? input : grad, weight, &args[4], last);
+  cpu_conv c = conv_of(transposed ? grad : input, transposed ? input : grad, weight, &args[4], last);
   const char *grad_data;
   cpu_image to;
   TN_TRY(image_data(call, grad, c.dtype, last, &grad_data));
   if (cpu_view(&out[0]) && input->numel) {
-    conv_job job = {.c = c, .from = grad_data};
+    cpu_conv_work job = {.c = c, .from = grad_data};
     TN_TRY(image_data(call, weight, c.dtype, last, &job.other));
     TN_TRY(cpu_image_begin(call, &out[0], c.dtype, last, &to));
     job.to = to.data;
-    TN_TRY((transposed ? to_small : to_big)(call, &job));
+    TN_TRY(to_image(call, &job, !transposed));
     TN_TRY(cpu_image_end(&to));
   }
   if (cpu_view(&out[1]) && weight->numel) {
-    conv_job job = {.c = c, .from = grad_data, .other = grad_data};
+    cpu_conv_work job = {.c = c, .from = grad_data, .other = grad_data};
     TN_TRY(image_data(call, input, c.dtype, last, transposed ? &job.other : &job.from));
     TN_TRY(cpu_image_begin(call, &out[1], c.dtype, last, &to));
     TN_TRY(to_weight(call, &job, &to));

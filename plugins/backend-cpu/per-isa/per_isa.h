@@ -31,6 +31,8 @@ extern const cpu_norm_fns CPU_FN(cpu_norm_f32);
 extern const cpu_norm_fns CPU_FN(cpu_norm_f64);
 extern const cpu_conv_fns CPU_FN(cpu_conv_f32);
 extern const cpu_conv_fns CPU_FN(cpu_conv_f64);
+extern const cpu_conv_tile CPU_FN(cpu_conv_tile_f32);
+extern const cpu_conv_tile CPU_FN(cpu_conv_tile_f64);
 extern const cpu_pool_fns CPU_FN(cpu_pool_f32);
 extern const cpu_pool_fns CPU_FN(cpu_pool_f64);
 void CPU_FN(cpu_adam_f32)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);

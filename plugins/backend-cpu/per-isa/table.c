@@ -31,4 +31,6 @@ const cpu_isa CPU_FN(cpu_isa) = {
     .adam_f64 = CPU_FN(cpu_adam_f64),
     .sgd_f32 = CPU_FN(cpu_sgd_f32),
     .sgd_f64 = CPU_FN(cpu_sgd_f64),
+    .conv_tile_f32 = &CPU_FN(cpu_conv_tile_f32),
+    .conv_tile_f64 = &CPU_FN(cpu_conv_tile_f64),
 };

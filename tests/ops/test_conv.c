@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions large enough for every way the CPU plugin computes them (tiles and columns, blocks of rows and of
+ * columns, phases of strides, groups, panels cut short), forward and all three gradients, in both memory orders,
+ * against the definition in double.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "make.h"
+
+typedef struct shape {
+  const char *what;
+  int nd;
+  tn_dim batch, in, out, groups; /* channels */
+  tn_dim size[3], kernel[3];
+  int64_t stride[3], padding[3], dilation[3], extra[3];
+  bool transposed;
+} shape;
+
+static const shape shapes[] = {
+    {"the second one of a small network", 2, 3, 32, 64, 1, {14, 14}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, false},
+    {"one input channel", 2, 5, 1, 32, 1, {17, 19}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, false},
+    {"padding and a stride", 2, 2, 33, 49, 1, {15, 13}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, false},
+    {"a wide kernel, stride and padding", 2, 2, 3, 64, 1, {37, 33}, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {0, 0}, false},
+    {"groups and dilation", 2, 2, 64, 96, 2, {11, 12}, {3, 2}, {1, 2}, {2, 1}, {2, 3}, {0, 0}, false},
+    {"a stride beyond the kernel", 2, 2, 32, 32, 1, {17, 23}, {2, 2}, {3, 4}, {0, 1}, {1, 1}, {0, 0}, false},
+    {"padding beyond the image", 2, 2, 32, 32, 1, {2, 3}, {3, 3}, {1, 1}, {4, 5}, {1, 1}, {0, 0}, false},
+    {"rows of several blocks", 2, 1, 32, 16, 1, {5, 700}, {3, 5}, {1, 1}, {1, 2}, {1, 1}, {0, 0}, false},
+    {"long lines", 1, 2, 64, 32, 1, {3001}, {9}, {2}, {8}, {2}, {0}, false},
+    {"volumes", 3, 2, 32, 32, 1, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0, 0, 0}, false},
+    {"transposed with stride", 2, 2, 48, 32, 1, {9, 8}, {4, 3}, {2, 3}, {1, 1}, {1, 1}, {1, 0}, true},
+    {"transposed groups, dilated", 2, 2, 64, 64, 2, {6, 7}, {3, 3}, {2, 1}, {0, 2}, {1, 2}, {0, 0}, true},
+    {"a row apart from every other tap", 2, 1, 32, 32, 1, {9, 64}, {3, 3}, {1, 1}, {40, 0}, {30, 31}, {0, 0}, false},
+};
+
+static tn_tensor *noise(const tn_dim *sizes, int nd) {
+  tn_tensor *t = NULL;
+  TN_CHECK_OK(tn_randn(sizes, (size_t)nd, NULL, &t));
+  return t;
+}
+
+/* Values row-major, as doubles; freed by the caller. */
+static double *values_of(tn_tensor *t) {
+  tn_tensor *wide = NULL;
+  size_t n = (size_t)tn_tensor_numel(t);
+  double *values = malloc(n * sizeof *values + 8);
+  TN_CHECK_OK(tn_to_dtype(t, TN_FLOAT64, false, true, TN_CONTIGUOUS_FORMAT, &wide));
+  TN_CHECK_OK(tn_tensor_to_host(wide, values, n * sizeof *values));
+  tn_tensor_release(wide);
+  return values;
+}
+
+enum { INPUT, WEIGHT, BIAS, RESULT, N_PARTS };
+
+typedef struct parts {
+  tn_dim sizes[N_PARTS][5];
+  int64_t n[N_PARTS];
+  double *v[N_PARTS], *g[N_PARTS]; /* values; gradients for a gradient equal to the result */
+} parts;
+
+/* Row-major position of (a, b, x[0..nd)). */
+static int64_t at(const tn_dim *sizes, int nd, int64_t a, int64_t b, const int64_t *x) {
+  int64_t i = a * sizes[1] + b;
+  for (int d = 0; d < nd; d++) i = i * sizes[d + 2] + x[d];
+  return i;
+}
+static bool next(int nd, const tn_dim *limits, int64_t *x) {
+  for (int d = nd; d-- > 0; x[d] = 0)
+    if (++x[d] < limits[d]) return true;
+  return false;
+}
+
+/* Every term of the sums: backward adds to the gradients, else to the result. */
+static void each_term(const shape *s, parts *p, bool backward) {
+  int big = s->transposed ? RESULT : INPUT, small = s->transposed ? INPUT : RESULT;
+  tn_dim rows = p->sizes[WEIGHT][0] / s->groups, channels = p->sizes[WEIGHT][1];
+  for (int64_t n = 0; n < s->batch; n++)
+    for (int64_t r = 0; r < p->sizes[small][1]; r++)
+      for (int64_t c = 0; c < channels; c++) {
+        int64_t o[3] = {0};
+        do {
+          int64_t k[3] = {0}, i = at(p->sizes[small], s->nd, n, r, o);
+          do {
+            int64_t x[3];
+            bool inside = true;
+            for (int d = 0; d < s->nd; d++) {
+              x[d] = o[d] * s->stride[d] - s->padding[d] + k[d] * s->dilation[d];
+              inside &= x[d] >= 0 && x[d] < p->sizes[big][d + 2];
+            }
+            if (!inside) continue;
+            int64_t j = at(p->sizes[big], s->nd, n, r / rows * channels + c, x);
+            int64_t w = at(p->sizes[WEIGHT], s->nd, r, c, k);
+            int64_t in = s->transposed ? i : j, out = s->transposed ? j : i;
+            if (backward) {
+              p->g[INPUT][in] += p->v[RESULT][out] * p->v[WEIGHT][w];
+              p->g[WEIGHT][w] += p->v[RESULT][out] * p->v[INPUT][in];
+            } else {
+              p->v[RESULT][out] += p->v[INPUT][in] * p->v[WEIGHT][w];
+            }
+          } while (next(s->nd, &p->sizes[WEIGHT][2], k));
+        } while (next(s->nd, &p->sizes[small][2], o));
+      }
+}
+
+static void add_bias(const shape *s, parts *p, bool backward) {
+  int64_t positions = p->n[RESULT] / s->batch / s->out;
+  for (int64_t i = 0; i < p->n[RESULT]; i++) {
+    int64_t channel = i / positions % s->out;
+    if (backward) p->g[BIAS][channel] += p->v[RESULT][i];
+    else p->v[RESULT][i] += p->v[BIAS][channel];
+  }
+}
+
+static void sizes_of(const shape *s, parts *p) {
+  tn_dim *in = p->sizes[INPUT], *w = p->sizes[WEIGHT], *out = p->sizes[RESULT];
+  in[0] = out[0] = s->batch;
+  in[1] = s->in;
+  out[1] = p->sizes[BIAS][0] = s->out;
+  w[0] = s->transposed ? s->in : s->out;
+  w[1] = (s->transposed ? s->out : s->in) / s->groups;
+  for (int d = 0; d < s->nd; d++) {
+    int64_t reach = (s->kernel[d] - 1) * s->dilation[d] + 1;
+    in[d + 2] = s->size[d];
+    w[d + 2] = s->kernel[d];
+    out[d + 2] = s->transposed ? (s->size[d] - 1) * s->stride[d] - 2 * s->padding[d] + reach + s->extra[d]
+                               : (s->size[d] + 2 * s->padding[d] - reach) / s->stride[d] + 1;
+  }
+  for (int i = 0; i < N_PARTS; i++) {
+    p->n[i] = 1;
+    for (int d = 0; d < (i == BIAS ? 1 : s->nd + 2); d++) p->n[i] *= p->sizes[i][d];
+    p->g[i] = calloc((size_t)p->n[i] + 1, sizeof(double));
+  }
+}
+
+/* Largest difference, relative to the larger of 1 and the largest value expected. */
+static double difference(tn_tensor *t, const double *expected) {
+  double *got = values_of(t), worst = 0, scale = 1;
+  for (int64_t i = 0; i < tn_tensor_numel(t); i++) scale = fmax(scale, fabs(expected[i]));
+  for (int64_t i = 0; i < tn_tensor_numel(t); i++) {
+    double error = fabs(got[i] - expected[i]);
+    worst = isnan(error) ? INFINITY : fmax(worst, error);
+  }
+  free(got);
+  return worst / scale;
+}
+
+static void check(const shape *s, const char *order, const char *part, double error) {
+  if (!(error < 1e-5)) printf("\n  %s, %s: %s is off by %g", s->what, order, part, error);
+  TN_CHECK(error < 1e-5);
+}
+
+static void convolve_both_ways(const shape *s, parts *p, tn_tensor *const *in, const char *order) {
+  static const uint8_t all[3] = {1, 1, 1};
+  tn_tensor *y = NULL, *g[3] = {NULL};
+  size_t nd = (size_t)s->nd;
+  TN_CHECK_OK(tn_convolution(in[INPUT], in[WEIGHT], in[BIAS], s->stride, nd, s->padding, nd, s->dilation, nd,
+                             s->transposed, s->extra, nd, s->groups, &y));
+  check(s, order, "the result", difference(y, p->v[RESULT]));
+  TN_CHECK_OK(tn_convolution_backward(y, in[INPUT], in[WEIGHT], &s->out, 1, s->stride, nd, s->padding, nd, s->dilation,
+                                      nd, s->transposed, s->extra, nd, s->groups, all, 3, &g[0], &g[1], &g[2]));
+  check(s, order, "input's gradient", difference(g[0], p->g[INPUT]));
+  check(s, order, "weight's gradient", difference(g[1], p->g[WEIGHT]));
+  check(s, order, "bias's gradient", difference(g[2], p->g[BIAS]));
+  tn_tensor_release(y);
+  for (int i = 0; i < 3; i++) tn_tensor_release(g[i]);
+}
+
+static void check_shape(const shape *s) {
+  parts p = {0};
+  tn_tensor *in[3], *last[3];
+  sizes_of(s, &p);
+  for (int i = 0; i < 3; i++) {
+    in[i] = noise(p.sizes[i], i == BIAS ? 1 : s->nd + 2);
+    p.v[i] = values_of(in[i]);
+  }
+  p.v[RESULT] = calloc((size_t)p.n[RESULT] + 1, sizeof(double));
+  add_bias(s, &p, false);
+  each_term(s, &p, false);
+  add_bias(s, &p, true);
+  each_term(s, &p, true);
+  convolve_both_ways(s, &p, in, "row-major");
+  if (s->nd == 2) {
+    for (int i = 0; i < 2; i++) TN_CHECK_OK(tn_contiguous(in[i], TN_CHANNELS_LAST, &last[i]));
+    last[BIAS] = tn_tensor_retain(in[BIAS]);
+    convolve_both_ways(s, &p, last, "channels_last");
+    for (int i = 0; i < 3; i++) tn_tensor_release(last[i]);
+  }
+  for (int i = 0; i < 3; i++) tn_tensor_release(in[i]);
+  for (int i = 0; i < N_PARTS; i++) {
+    free(p.v[i]);
+    free(p.g[i]);
+  }
+}
+
+TN_TEST(ops_conv_sizes, every_way_of_computing_agrees_with_the_definition) {
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_shape(&shapes[i]);
+}
