@@ -108,12 +108,20 @@ def gemm(name):
 
 
 def conv(name):
-    if name == "max_pool_2":
-        x = torch.randn(64, 64, 24, 24)
-        return warm(lambda: F.max_pool2d(x, 2))
+    order = torch.channels_last if "_last" in name else torch.contiguous_format
+
+    def images(*sizes):
+        return torch.empty(sizes, memory_format=order).copy_(torch.randn(sizes))
+    if name.startswith("max_pool"):
+        x = images(64, 64, 24, 24)
+        if not name.endswith("backward"):
+            return warm(lambda: F.max_pool2d(x, 2))
+        y, indices = F.max_pool2d(x, 2, return_indices=True)
+        return warm(lambda: torch.ops.aten.max_pool2d_with_indices_backward(
+            y, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices))
     inputs, outputs, side = (1, 32, 28) if "1_32" in name else (32, 64, 26)
-    x, weight, bias = torch.randn(64, inputs, side, side), torch.randn(outputs, inputs, 3, 3), torch.randn(outputs)
-    grad = torch.randn(64, outputs, side - 2, side - 2)
+    x, weight, bias = images(64, inputs, side, side), images(outputs, inputs, 3, 3), torch.randn(outputs)
+    grad = images(64, outputs, side - 2, side - 2)
     if not name.endswith("backward"):
         return single(lambda: F.conv2d(x, weight, bias))
     return single(lambda: torch.ops.aten.convolution_backward(

@@ -23,6 +23,17 @@ static tn_status add_parameter(tni_bench_model *m, const tn_dim *sizes, size_t n
   return tn_set_requires_grad(*p, true);
 }
 
+/* The kernels of a convolution: channels innermost, as the images are. */
+static tn_status add_kernels(tni_bench_model *m, const tn_dim *sizes, double scale) {
+  tn_tensor **p = &m->p[m->n], *t = NULL;
+  TN_TRY(add_parameter(m, sizes, 4, scale, 0.0));
+  TN_TRY(tn_set_requires_grad(*p, false));
+  TN_TRY(tn_contiguous(*p, TN_CHANNELS_LAST, &t));
+  tn_tensor_release(*p);
+  *p = t;
+  return tn_set_requires_grad(*p, true);
+}
+
 static tn_status add_weight(tni_bench_model *m, tn_dim out, tn_dim in) {
   return add_parameter(m, (const tn_dim[]){out, in}, 2, 1.0 / sqrt((double)in), 0.0);
 }
@@ -31,7 +42,7 @@ static tn_status add_vector(tni_bench_model *m, tn_dim n, double value) {
   return add_parameter(m, &n, 1, 0.0, value);
 }
 
-/* ------------------------------------------------------------------ convnet */
+/* ------------------------------------------------------------------ convnet: channels innermost throughout */
 
 static tn_tensor *convnet_loss(tni_bench_model *m, tn_tensor *input, tn_tensor *target) {
   static const int64_t ones[] = {1, 1}, zeros[] = {0, 0}, twos[] = {2, 2};
@@ -46,9 +57,9 @@ static tn_tensor *convnet_loss(tni_bench_model *m, tn_tensor *input, tn_tensor *
 tn_status tni_bench_convnet(tni_bench *b, tni_bench_model *m) {
   const tn_dim batch = b->which->size;
   m->loss = convnet_loss;
-  TN_TRY(add_parameter(m, (const tn_dim[]){32, 1, 3, 3}, 4, 1.0 / 3.0, 0.0));
+  TN_TRY(add_kernels(m, (const tn_dim[]){32, 1, 3, 3}, 1.0 / 3.0));
   TN_TRY(add_vector(m, 32, 0.0));
-  TN_TRY(add_parameter(m, (const tn_dim[]){64, 32, 3, 3}, 4, 1.0 / 17.0, 0.0));
+  TN_TRY(add_kernels(m, (const tn_dim[]){64, 32, 3, 3}, 1.0 / 17.0));
   TN_TRY(add_vector(m, 64, 0.0));
   TN_TRY(add_weight(m, 10, 9216));
   TN_TRY(add_vector(m, 10, 0.0));
