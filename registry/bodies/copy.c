@@ -25,6 +25,19 @@ TN_BODY(to_copy) {
   return copied(args[0].u.t, &options, tni_format_of(&args[6]), args[5].u.i, out);
 }
 
+/* Does it lie row-major but for dim 1, which varies fastest? Strides of dims of size 1 count as well: where both
+ * orders fit, they tell later rules which one is meant. */
+static bool lies_channels_last(const tn_tensor *t) {
+  const tn_dim *sizes = tn_tensor_sizes(t), *strides = tn_tensor_strides(t);
+  tn_dim step = TN_DIM_MAX(sizes[1], 1);
+  if (TN_DIM_NE(strides[1], 1)) return false;
+  for (uint32_t i = tni_ndim(t); i-- > 2;) {
+    if (TN_DIM_NE(strides[i], step)) return false;
+    step = TN_DIM_MUL(step, TN_DIM_MAX(sizes[i], 1));
+  }
+  return TN_DIM_EQ(strides[0], step);
+}
+
 TN_BODY(contiguous) {
   tn_tensor *self = args[0].u.t, *result = NULL;
   tn_memory_format format = tni_format_of(&args[1]);
@@ -34,6 +47,8 @@ TN_BODY(contiguous) {
   if (format == TN_MEMORY_FORMAT_NONE) format = TN_CONTIGUOUS_FORMAT;
   if (format == TN_CONTIGUOUS_FORMAT && (tn_tensor_view(self)->flags & TN_VIEW_CONTIGUOUS))
     return tni_same(self, out);
+  uint32_t channels_last = format == TN_CHANNELS_LAST ? 4 : format == TN_CHANNELS_LAST_3D ? 5 : 0;
+  if (channels_last && tni_ndim(self) == channels_last && lies_channels_last(self)) return tni_same(self, out);
   return tni_result(tn_clone(self, format, &result), &result, out);
 }
 

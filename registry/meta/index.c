@@ -114,10 +114,15 @@ TN_META(cat) {
   tn_desc *desc = &meta->out[0];
   tni_desc_like(desc, first, TN_DESC_CONTIGUOUS);
   desc->sizes[dim] = TN_DIM(0);
-  for (uint32_t i = 0; i < n; i++)
-    if (!is_nothing(args[0].u.vs[i])) TN_TRY(cat_one(desc, first, args[0].u.vs[i], dim));
+  bool last = true; /* channels_last if every operand is, as in ATen */
+  for (uint32_t i = 0; i < n; i++) {
+    if (is_nothing(args[0].u.vs[i])) continue;
+    TN_TRY(cat_one(desc, first, args[0].u.vs[i], dim));
+    last = last && tni_suggests_channels_last(args[0].u.vs[i]);
+  }
   tn_dim numel;
   TN_TRY(tn_shape_numel(desc->ndim, desc->sizes, &numel));
+  if (last && desc->ndim == 4) tni_desc_channels_last(desc);
   TN_TRY(tn_promote_values(args, 1, meta->default_dtype, &desc->dtype));
   meta->compute_dtype = desc->dtype;
   return TN_OK;
