@@ -214,6 +214,32 @@ static uint32_t shape_of_rows(const tn_tensor *self, tn_dim *out_sizes) {
   return n;
 }
 
+/* args: self target weight reduction ignore_index */
+TN_BODY(nll_loss2d) {
+  enum { ROWS, TARGET, LOSS, TOTAL, RESULT, N };
+  tn_tensor *self = args[0].u.t, *target = args[1].u.t, *t[N] = {NULL};
+  tn_dim sizes[TN_MAX_RANK];
+  uint32_t n = tni_ndim(self) == 4 ? shape_of_rows(self, sizes) : 0;
+  TN_TRY(check_reduction(args[3].u.i));
+  if (n != 3 || !tn_shape_equal(tni_ndim(target), tn_tensor_sizes(target), n, sizes))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected 'self' [N, C, H, W] and 'target' [N, H, W], got shapes %s and %s",
+                   tni_shape_text(self, TN_SHAPE_TEXT), tni_shape_text(target, TN_SHAPE_TEXT));
+  tn_status status;
+  TNI_STEP(rows_of(self, &t[ROWS]));
+  TNI_STEP(tn_reshape(target, (const int64_t[]){TN_DIM(tn_tensor_numel(target))}, 1, &t[TARGET]));
+  TNI_STEP(tn_nll_loss_forward(t[ROWS], t[TARGET], tni_tensor_or_null(&args[2]), args[3].u.i, args[4].u.i,
+                               &t[LOSS], &t[TOTAL]));
+  if (args[3].u.i == REDUCE_NONE)
+    TNI_STEP(tn_reshape(t[LOSS], sizes, n, &t[RESULT]));
+  else
+    t[RESULT] = tni_take(&t[LOSS]);
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
 static tn_status check_entropy(tn_tensor *self, tn_tensor *target, bool probabilities, const tn_value *args) {
   TN_TRY(check_reduction(args[3].u.i));
   double smoothing = args[5].u.f;

@@ -23,7 +23,7 @@ typedef struct gradient_case {
 static const struct {
   const char *op;
   uint32_t arg;
-} constants[] = {{"nll_loss", 2}, {"cross_entropy_loss", 2}, {"_extreme_backward", 1}, {"_extreme_backward", 2}};
+} constants[] = {{"nll_loss", 2}, {"nll_loss2d", 2}, {"cross_entropy_loss", 2}, {"_extreme_backward", 1}, {"_extreme_backward", 2}};
 
 static bool is_input(const tn_op *op, uint32_t arg) {
   for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)

@@ -10,7 +10,8 @@ typedef struct conv {
   int64_t stride[3], padding[3], dilation[3], extra[3];
   int64_t groups;
   bool transposed;
-  int nd; /* spatial dims */
+  bool same; /* the result has the input's size */
+  int nd;    /* spatial dims */
 } conv;
 
 static int64_t entry(const ref_arg *list, int i) { return list->ints[list->n == 1 ? 0 : i]; }
@@ -32,7 +33,8 @@ static rt *result_of(const conv *v) {
   int64_t n[RT_RANK] = {v->input->n[0], v->transposed ? v->weight->n[1] * v->groups : v->weight->n[0]};
   for (int i = 0; i < v->nd; i++) {
     int64_t size = v->input->n[i + 2], reach = v->dilation[i] * (v->weight->n[i + 2] - 1) + 1;
-    n[i + 2] = v->transposed ? (size - 1) * v->stride[i] - 2 * v->padding[i] + reach + v->extra[i]
+    n[i + 2] = v->same         ? size
+               : v->transposed ? (size - 1) * v->stride[i] - 2 * v->padding[i] + reach + v->extra[i]
                              : (size + 2 * v->padding[i] - reach) / v->stride[i] + 1;
   }
   return rt_new(v->nd + 2, n);
@@ -107,6 +109,33 @@ static void any_batch(ref_call *c, const int order[5], bool transposed) {
   }
   ref_out(c, out);
 }
+/* A word for the padding: "same" puts the smaller half before. */
+static void op_conv_padding(ref_call *c) {
+  rt *input = rt_copy(ref_t(c, 0));
+  const rt *weight = ref_t(c, 1);
+  int nd = weight->nd - 2;
+  bool single = input->nd == weight->nd - 1, same = c->args[4].s[0] == 's';
+  int64_t n[RT_RANK] = {1};
+  if (single) {
+    for (int d = 0; d < input->nd; d++) n[d + 1] = input->n[d];
+    double *values = input->p;
+    input = rt_new(input->nd + 1, n);
+    input->p = values;
+  }
+  conv v = {.input = input, .weight = weight, .groups = ref_i(c, 6), .same = same, .nd = nd};
+  for (int i = 0; i < nd; i++) {
+    v.stride[i] = entry(&c->args[3], i);
+    v.dilation[i] = entry(&c->args[5], i);
+    v.padding[i] = same ? v.dilation[i] * (weight->n[i + 2] - 1) / 2 : 0;
+  }
+  rt *out = forward(&v, ref_has(c, 2) ? ref_t(c, 2) : NULL);
+  if (single) {
+    rt *image = rt_new(out->nd - 1, out->n + 1);
+    image->p = out->p;
+    out = image;
+  }
+  ref_out(c, out);
+}
 static void op_conv(ref_call *c) { any_batch(c, plain, false); }
 static void op_conv_transpose(ref_call *c) { any_batch(c, turned, true); }
 
@@ -146,6 +175,10 @@ const ref_entry ref_conv[] = {
     {"conv2d", op_conv},
     {"conv3d", op_conv},
     {"conv_transpose1d", op_conv_transpose},
+    {"conv1d.padding", op_conv_padding},
+    {"conv2d.padding", op_conv_padding},
+    {"conv3d.padding", op_conv_padding},
     {"conv_transpose2d.input", op_conv_transpose},
+    {"conv_transpose3d.input", op_conv_transpose},
     {NULL, NULL},
 };

@@ -313,6 +313,7 @@ const ref_entry ref_nn[] = {
     {"_softmax_backward_data", op_softmax_backward},
     {"_log_softmax_backward_data", op_log_softmax_backward},
     {"nll_loss", op_nll_loss},
+    {"nll_loss2d", op_nll_loss},
     {"nll_loss_forward", op_nll_loss_forward},
     {"nll_loss_backward", op_nll_loss_backward},
     {"cross_entropy_loss", op_cross_entropy},
