@@ -145,6 +145,13 @@ tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,
   return tni_why(found, device, dtype, line, ctx_line);
 }
 
+tn_status tn_threads_describe(void (*line)(void *ctx, const char *words), void *ctx_line) {
+  if (!line) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "tn_threads_describe: line is NULL");
+  TN_TRY(tni_load_init());
+  tni_parallel_describe(line, ctx_line);
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------ the end */
 
 void tn_shutdown(void) {

@@ -138,6 +138,8 @@ typedef struct tni_once {
 void tni_once_run(tni_once *once, void (*fn)(void));
 tn_status tni_worker_start(void (*fn)(void *ctx), void *ctx, const char *name, tni_worker **out_worker);
 void tni_worker_join(tni_worker *worker); /* waits and frees */
+/* In a forked child: frees the record of a thread of the parent. */
+void tni_worker_forget(tni_worker *worker);
 /* Note [Fork] in fork.c. Ranks in the order in which locks nest, outermost first. */
 enum {
   TNI_FORK_LOADER,
@@ -170,14 +172,22 @@ void tni_at_fork(tni_fork_part *part);
   static void name##_take(void) { tni_mutex_lock(&(mutex)); }                                       \
   static void name##_give(void) { tni_mutex_unlock(&(mutex)); }                                     \
   TNI_FORK_PART(name, rank, name##_take, name##_give, name##_give)
-/* CPUs in this process's affinity mask and cgroup quota, at least 1. */
+/* Processors in the calling thread's affinity mask and cgroup quota, at least 1; reads a few small files. */
 int32_t tni_cpu_count(void);
 
-/* The pthread pool behind host->parallel_for. See core/base/parallel.c. */
+/* host->parallel_for: fixed chunks, run by threads of ours or by libgomp's. See core/base/parallel.c. */
 tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx);
-tn_status tni_parallel_set_threads(int32_t n);
-int32_t tni_parallel_threads(void);
+tn_status tni_parallel_set_threads(int32_t n); /* 1 .. 1024 */
+int32_t tni_parallel_threads(void);            /* what was set, TENON_NUM_THREADS, OMP_NUM_THREADS, or the default */
 void tni_parallel_stop(void); /* joins the workers; the next region starts them again */
+/* A provider that computes with this thread runtime ("libgomp", from its manifest) is open: from now on its threads
+ * run our regions, too. Warns where that cannot be, or where it leaves the process with a second runtime. */
+void tni_parallel_use_runtime(const char *runtime, const char *plugin);
+/* Threads, processors and runtimes in words, a line at a time. Reads the topology. */
+void tni_parallel_describe(void (*line)(void *ctx, const char *words), void *ctx);
+/* Where memory is not equally near to all processors: writes a 0 into each page of fresh memory, on the threads that
+ * by chunk order will work on it, so that the system places it beside them. Elsewhere nothing. */
+void tni_parallel_first_touch(void *address, uint64_t bytes);
 
 /* ------------------------------------------------------------------ string map */
 

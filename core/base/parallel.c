@@ -1,201 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * host->parallel_for over a pthread pool of our own.
+ * host->parallel_for: cuts a region into chunks, and gives them to an executor.
  *
  * Note [Chunk borders]
  * The borders of a region's chunks come from n, grain and the thread count, and from nothing else: not from
- * load, not from which thread is free. A region that runs inline (nested, or while another thread's region
- * runs) walks the same chunks in order. So the same seed and thread count give the same bits.
+ * load, not from which thread is free, not from the executor. A region that runs inline (nested, or while another
+ * thread's region runs) walks the same chunks in order. So the same seed and thread count give the same bits.
  *
- * Chunk i runs on worker i; chunk 0 on the caller. Workers spin for a moment before they sleep, because a
- * training step asks for regions every few microseconds and waking a sleeper costs 3.4 us (BUDGETS).
- * After a fork the child has no workers: the generation tells, and its first region starts new ones.
+ * Note [One pool]
+ * Two pools in a process take the processors from each other. So as soon as a provider is open whose library computes
+ * with libgomp's threads (its manifest says so), regions run on those as well and our own threads end. In builds for
+ * the thread sanitizer, which cannot see libgomp's locks, and in forked children (Note [libgomp and fork]) our own
+ * threads run them always.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/base.h"
+#include "core/base/parallel_int.h"
 #include "core/base/thread_state.h"
+#include "core/base/topology.h"
 
-enum { SPINS = 4000, THREADS_MOST = 1024 };
-
-typedef struct region {
-  tn_parallel_fn fn;
-  void *ctx;
-  int64_t n;
-  int64_t chunk;
-  int32_t n_chunks;
-} region;
-
-static struct {
-  tni_mutex mutex; /* guards sleeping, starting and stopping */
-  tni_cond wake;
-  tni_cond done;
-  /* Counts regions (and stop) above 16 bits; below them: how many workers help. So a worker that does not
-   * help never reads `region`, which may be the next one's already. */
-  _Atomic uint64_t ticket;
-  _Atomic int32_t pending; /* chunks of workers that have not ended */
-  _Atomic int32_t sleepers;
-  _Atomic int32_t caller_sleeps;
-  _Atomic int32_t busy;       /* a region is running */
-  _Atomic int32_t threads;    /* asked for; 0: not decided yet */
-  _Atomic int32_t generation; /* bumped in a forked child */
-  int32_t started_generation;
-  int32_t n_workers;
-  tni_worker **workers;
-  _Atomic bool stop;
-  region region;
-  _Atomic tn_status status; /* first error of the region */
-  _Atomic(char *) words;
-} pool = {.mutex = TNI_MUTEX_INIT, .wake = TNI_COND_INIT, .done = TNI_COND_INIT};
-
-static inline void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  sched_yield();
+#if defined(__SANITIZE_THREAD__)
+#define OWN_THREADS_ONLY true
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OWN_THREADS_ONLY true
 #endif
-}
+#endif
+#ifndef OWN_THREADS_ONLY
+#define OWN_THREADS_ONLY false
+#endif
+
+static _Atomic int32_t busy;               /* a region runs, or the executor changes */
+static _Atomic int32_t threads_now;        /* 0: not decided yet */
+static _Atomic(const char *) threads_from; /* who decided */
+static _Atomic bool over_libgomp; /* the executor; changes only while busy is held, and in a forked child */
+
+/* ------------------------------------------------------------------ regions */
 
 /* The worker number of this thread: inside a chunk its own, so that nested regions of several workers that share
  * one array of per-worker places do not meet in place 0. */
 static int32_t own_number(void) { return tni_tls.parallel_worker ? tni_tls.parallel_worker - 1 : 0; }
 
-static int64_t chunk_end(const region *r, int64_t begin) {
+static int64_t chunk_end(const tni_region *r, int64_t begin) {
   return r->n - begin > r->chunk ? begin + r->chunk : r->n;
 }
 
-static void run_chunk(const region *r, int32_t i) {
+void tni_region_chunk(tni_region *r, int32_t i) {
   int64_t begin = r->chunk * i, end = chunk_end(r, begin);
   int32_t outer = tni_tls.parallel_worker;
   tni_tls.parallel_worker = i + 1;
   tn_status status = r->fn(begin, end, i, r->ctx);
   tni_tls.parallel_worker = outer;
   tn_status none = TN_OK;
-  if (status != TN_OK && atomic_compare_exchange_strong(&pool.status, &none, status))
-    atomic_store(&pool.words, tni_error_take());
-}
-
-enum { TICKET_STEP = 1 << 16, TICKET_HELP = TICKET_STEP - 1 };
-
-static void wait_for_ticket(uint64_t seen) {
-  for (int i = 0; i < SPINS; ++i) {
-    if (atomic_load_explicit(&pool.ticket, memory_order_acquire) != seen) return;
-    relax();
-  }
-  tni_mutex_lock(&pool.mutex);
-  atomic_fetch_add(&pool.sleepers, 1);
-  while (atomic_load(&pool.ticket) == seen) tni_cond_wait(&pool.wake, &pool.mutex);
-  atomic_fetch_sub(&pool.sleepers, 1);
-  tni_mutex_unlock(&pool.mutex);
-}
-
-typedef struct worker_arg {
-  int32_t index;
-  uint64_t ticket;
-} worker_arg;
-
-static void worker_main(void *p) {
-  worker_arg arg = *(worker_arg *)p;
-  tni_free(p);
-  for (uint64_t seen = arg.ticket;;) {
-    wait_for_ticket(seen);
-    seen = atomic_load_explicit(&pool.ticket, memory_order_acquire);
-    if (pool.stop) return;
-    if (arg.index > (int32_t)(seen & TICKET_HELP)) continue;
-    run_chunk(&pool.region, arg.index);
-    if (atomic_fetch_sub_explicit(&pool.pending, 1, memory_order_acq_rel) != 1) continue;
-    if (!atomic_load(&pool.caller_sleeps)) continue;
-    tni_mutex_lock(&pool.mutex);
-    tni_cond_signal(&pool.done);
-    tni_mutex_unlock(&pool.mutex);
-  }
-}
-
-static void before_fork(void) { tni_mutex_lock(&pool.mutex); }
-static void after_fork_parent(void) { tni_mutex_unlock(&pool.mutex); }
-static void after_fork_child(void) {
-  atomic_fetch_add(&pool.generation, 1);
-  atomic_store(&pool.busy, 0); /* whose region it was does not exist here */
-  atomic_store(&pool.caller_sleeps, 0);
-  pool.stop = false;
-  tni_cond_init(&pool.wake); /* a condition whose waiters vanished may never wake another */
-  tni_cond_init(&pool.done);
-  tni_mutex_unlock(&pool.mutex);
-}
-TNI_FORK_PART(pool, TNI_FORK_PARALLEL, before_fork, after_fork_parent, after_fork_child);
-
-/* In a forked child the parent's workers do not exist: forget them. */
-static void forget_workers(void) {
-  tni_free(pool.workers);
-  pool.workers = NULL;
-  pool.n_workers = 0;
-  pool.started_generation = atomic_load(&pool.generation);
-  atomic_store(&pool.sleepers, 0);
-}
-
-static tn_status start_worker(int32_t index) {
-  worker_arg *arg = tni_alloc(sizeof *arg);
-  if (!arg) return tni_oom(sizeof *arg, "a worker");
-  *arg = (worker_arg){index, atomic_load(&pool.ticket)};
-  tn_status status = tni_worker_start(worker_main, arg, "tenon-worker", &pool.workers[index - 1]);
-  if (status != TN_OK) tni_free(arg);
-  return status;
-}
-
-/* Starts workers 1 .. n-1. Fewer than asked is no failure: chunks of missing ones run on the caller. */
-static void start_workers(int32_t n) {
-  tni_worker **workers = tni_realloc(pool.workers, (size_t)n * sizeof *workers);
-  if (!workers) return;
-  pool.workers = workers;
-  while (pool.n_workers < n - 1 && start_worker(pool.n_workers + 1) == TN_OK) pool.n_workers++;
-}
-
-static void run_inline(const region *r, int32_t from) {
-  for (int32_t i = from; i < r->n_chunks; ++i) run_chunk(r, i);
-}
-
-static void wait_for_workers(void) {
-  for (int i = 0; i < SPINS * 4; ++i) {
-    if (atomic_load_explicit(&pool.pending, memory_order_acquire) == 0) return;
-    relax();
-  }
-  tni_mutex_lock(&pool.mutex);
-  atomic_store(&pool.caller_sleeps, 1);
-  while (atomic_load(&pool.pending) != 0) tni_cond_wait(&pool.done, &pool.mutex);
-  atomic_store(&pool.caller_sleeps, 0);
-  tni_mutex_unlock(&pool.mutex);
-}
-
-/* Only the thread that holds pool.busy comes here. */
-static tn_status run_on_pool(const region *r) {
-  if (pool.started_generation != atomic_load(&pool.generation)) forget_workers();
-  if (pool.n_workers < r->n_chunks - 1) {
-    tni_mutex_lock(&pool.mutex);
-    start_workers(r->n_chunks);
-    tni_mutex_unlock(&pool.mutex);
-  }
-  int32_t helped = r->n_chunks - 1 < pool.n_workers ? r->n_chunks - 1 : pool.n_workers;
-  atomic_store(&pool.status, TN_OK);
-  pool.region = *r;
-  atomic_store(&pool.pending, helped);
-  uint64_t ticket = atomic_load_explicit(&pool.ticket, memory_order_relaxed);
-  atomic_store(&pool.ticket, (ticket & ~(uint64_t)TICKET_HELP) + TICKET_STEP + (uint64_t)helped);
-  if (helped && atomic_load(&pool.sleepers)) {
-    tni_mutex_lock(&pool.mutex);
-    tni_cond_broadcast(&pool.wake);
-    tni_mutex_unlock(&pool.mutex);
-  }
-  run_chunk(r, 0);
-  run_inline(r, helped + 1);
-  wait_for_workers();
-  tn_status status = atomic_load(&pool.status);
-  if (status != TN_OK) tni_error_give(atomic_exchange(&pool.words, NULL));
-  return status;
+  if (status != TN_OK && atomic_compare_exchange_strong(&r->status, &none, status))
+    atomic_store(&r->words, tni_error_take());
 }
 
 /* Nested, contended or one-chunk regions: the same chunks, in order, first error wins. */
-static tn_status run_here(const region *r) {
+static tn_status run_here(const tni_region *r) {
   for (int32_t i = 0; i < r->n_chunks; ++i) {
     int64_t begin = r->chunk * i;
     TN_TRY(r->fn(begin, chunk_end(r, begin), own_number(), r->ctx));
@@ -209,55 +73,165 @@ tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ct
   if (n <= grain) return fn(0, n, own_number(), ctx);
   int64_t most = n / grain + (n % grain != 0);
   int32_t threads = tni_parallel_threads();
-  region r = {fn, ctx, n, 0, most < threads ? (int32_t)most : threads};
+  tni_region r = {.fn = fn, .ctx = ctx, .n = n, .n_chunks = most < threads ? (int32_t)most : threads};
   r.chunk = n / r.n_chunks + (n % r.n_chunks != 0);
   r.n_chunks = (int32_t)(n / r.chunk + (n % r.chunk != 0));
   if (r.n_chunks == 1 || tni_tls.parallel_worker) return run_here(&r);
   int32_t idle = 0;
-  if (!atomic_compare_exchange_strong(&pool.busy, &idle, 1)) return run_here(&r);
-  tn_status status = run_on_pool(&r);
-  atomic_store(&pool.busy, 0);
+  if (!atomic_compare_exchange_strong(&busy, &idle, 1)) return run_here(&r);
+  (atomic_load_explicit(&over_libgomp, memory_order_relaxed) ? tni_gomp_run : tni_team_run)(&r);
+  atomic_store(&busy, 0);
+  tn_status status = atomic_load(&r.status);
+  if (status != TN_OK) tni_error_give(atomic_load(&r.words));
   return status;
 }
 
-int32_t tni_parallel_threads(void) {
-  int32_t n = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+/* ------------------------------------------------------------------ how many */
+
+/* The first number of a variable: OMP_NUM_THREADS may be a list, one number a level. 0: not set, or no such number. */
+static int32_t wish(const char *variable) {
+  const char *words = getenv(variable);
+  if (!words || !*words) return 0;
+  char *end;
+  long asked = strtol(words, &end, 10);
+  end += strspn(end, " \t");
+  if (end != words && asked >= 1 && asked <= TNI_THREADS_MOST && (!*end || *end == ','))
+    return (int32_t)asked;
+  tn_log(TN_LOG_WARN, "%s is '%s'; expected 1 to %d; it is not used", variable, words, TNI_THREADS_MOST);
+  return 0;
+}
+
+static int32_t decide(const char **out_from) {
+  int32_t n = wish(*out_from = "TENON_NUM_THREADS");
+  if (!n) n = wish(*out_from = "OMP_NUM_THREADS");
   if (n) return n;
-  const char *wish = getenv("TENON_NUM_THREADS");
-  char *end = NULL;
-  long asked = wish ? strtol(wish, &end, 10) : 0;
-  if (wish && (*end || asked < 1 || asked > THREADS_MOST)) {
-    tn_log(TN_LOG_WARN, "TENON_NUM_THREADS is '%s'; expected 1 to %d; using the default", wish, THREADS_MOST);
-    asked = 0;
-  }
-  n = asked ? (int32_t)asked : tni_cpu_count();
-  if (n > THREADS_MOST) n = THREADS_MOST;
-  atomic_store_explicit(&pool.threads, n, memory_order_relaxed);
-  return n;
+  *out_from = "the machine";
+  n = tni_topology_threads();
+  return n < TNI_THREADS_MOST ? n : TNI_THREADS_MOST;
+}
+
+int32_t tni_parallel_threads(void) {
+  int32_t n = atomic_load_explicit(&threads_now, memory_order_relaxed);
+  if (TNI_LIKELY(n)) return n;
+  const char *from;
+  int32_t decided = decide(&from);
+  if (!atomic_compare_exchange_strong(&threads_now, &n, decided))
+    return n; /* another thread was first, or has set it */
+  atomic_store(&threads_from, from);
+  return decided;
 }
 
 tn_status tni_parallel_set_threads(int32_t n) {
-  if (n < 1 || n > THREADS_MOST)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "number of threads: expected 1 to %d, got %d", THREADS_MOST, n);
-  atomic_store_explicit(&pool.threads, n, memory_order_relaxed);
+  if (n < 1 || n > TNI_THREADS_MOST)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "number of threads: expected 1 to %d, got %d", TNI_THREADS_MOST,
+                   n);
+  atomic_store_explicit(&threads_now, n, memory_order_relaxed);
+  atomic_store(&threads_from, "the program");
   return TN_OK;
 }
 
-/* Waits for the region that another thread runs, and is one itself to those that come meanwhile: they run inline. */
+/* ------------------------------------------------------------------ the executor */
+
+/* Waits for the region that another thread runs; those that come meanwhile run inline. */
+static void take_turn(void) {
+  for (int32_t idle = 0; !atomic_compare_exchange_strong(&busy, &idle, 1); idle = 0) sched_yield();
+}
+
 void tni_parallel_stop(void) {
   if (tni_tls.parallel_worker) return; /* from a chunk: its own region cannot end before it returns */
-  for (int32_t idle = 0; !atomic_compare_exchange_strong(&pool.busy, &idle, 1); idle = 0) sched_yield();
-  if (pool.started_generation != atomic_load(&pool.generation)) forget_workers();
-  tni_mutex_lock(&pool.mutex);
-  pool.stop = true;
-  uint64_t ticket = atomic_load(&pool.ticket);
-  atomic_store(&pool.ticket, (ticket & ~(uint64_t)TICKET_HELP) + TICKET_STEP);
-  tni_cond_broadcast(&pool.wake);
-  tni_mutex_unlock(&pool.mutex);
-  for (int32_t i = 0; i < pool.n_workers; ++i) tni_worker_join(pool.workers[i]);
-  tni_free(pool.workers);
-  pool.workers = NULL;
-  pool.n_workers = 0;
-  pool.stop = false;
-  atomic_store(&pool.busy, 0);
+  take_turn();
+  tni_team_stop();
+  atomic_store(&busy, 0);
 }
+
+/* Names runtimes beside the one that is used, each time a provider says which one that is. */
+static void warn_of_others(const char *plugin) {
+  tni_runtime loaded[8];
+  size_t n = tni_runtimes_loaded(loaded, 8), used = 0;
+  for (size_t i = 0; i < n && i < 8; ++i) {
+    bool gomp = strcmp(loaded[i].what, "GNU OpenMP") == 0;
+    if (gomp && used++ == 0) continue;
+    tn_log(TN_LOG_WARN,
+           "plugin %s computes on libgomp's threads, and this process has loaded a second thread runtime: %s "
+           "(%s). If both work at once, they take the processors from each other",
+           plugin, loaded[i].what, loaded[i].path);
+  }
+}
+
+void tni_parallel_use_runtime(const char *runtime, const char *plugin) {
+  if (strcmp(runtime, "libgomp") != 0) {
+    tn_log(TN_LOG_WARN,
+           "plugin %s computes on threads of %s, beside the host's: where both work at once, they take the "
+           "processors from each other. The runtime that can be shared is libgomp",
+           plugin, runtime);
+    return;
+  }
+  if (atomic_load(&over_libgomp)) return;
+  if (!tni_gomp_open()) {
+    tn_log(TN_LOG_WARN,
+           "plugin %s declares libgomp, but no libgomp.so.1 is loaded: the host keeps its own threads",
+           plugin);
+    return;
+  }
+  warn_of_others(plugin);
+  if (tni_fork_generation()) tni_gomp_hold();
+  if (OWN_THREADS_ONLY || tni_fork_generation() || tni_tls.parallel_worker) return;
+  take_turn();
+  tni_team_stop();
+  atomic_store(&over_libgomp, true);
+  atomic_store(&busy, 0);
+  tn_log(TN_LOG_INFO, "plugin %s: parallel regions run on libgomp's threads from now on", plugin);
+}
+
+/* ------------------------------------------------------------------ in words */
+
+static void TN_PRINTF(3, 4)
+    say(void (*line)(void *ctx, const char *words), void *ctx, const char *format, ...) {
+  char words[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(words, sizeof words, format, args);
+  va_end(args);
+  line(ctx, words);
+}
+
+static void describe_runtimes(void (*line)(void *ctx, const char *words), void *ctx) {
+  tni_runtime loaded[8];
+  bool gomp_used = atomic_load(&over_libgomp);
+  size_t n = tni_runtimes_loaded(loaded, 8), used = 0;
+  say(line, ctx, "parallel regions run on %s", gomp_used ? "libgomp's threads" : "Tenon's own threads");
+  for (size_t i = 0; i < n && i < 8; ++i) {
+    bool gomp = strcmp(loaded[i].what, "GNU OpenMP") == 0;
+    bool first = gomp && used++ == 0;
+    say(line, ctx, "thread runtime: %s, %s%s", loaded[i].what, loaded[i].path,
+        first && gomp_used ? ", shared with Tenon"
+        : first            ? ", loaded; no open provider computes on its threads"
+                : ", a second one: where both work at once, they take the processors from each other");
+  }
+  if (n > 8) say(line, ctx, "thread runtime: and %zu more", n - 8);
+}
+
+void tni_parallel_describe(void (*line)(void *ctx, const char *words), void *ctx) {
+  const tni_topology *t = tni_topology_get();
+  int32_t quota = tni_cgroup_cpus("");
+  int32_t n = tni_parallel_threads();
+  const char *from = atomic_load(&threads_from);
+  say(line, ctx, "threads: %d, from %s", n, from ? from : "the program");
+  say(line, ctx, "processors: %d on %d core%s and %d memory node%s%s (%s)", t->n_cpus, t->n_cores,
+      t->n_cores == 1 ? "" : "s", t->n_nodes, t->n_nodes == 1 ? "" : "s",
+      t->whole ? "" : ", all that the affinity mask allows", t->source);
+  if (quota != INT32_MAX)
+    say(line, ctx, "the cgroup allows the time of %d processor%s", quota, quota == 1 ? "" : "s");
+  say(line, ctx, "workers are bound to: %s (TENON_BIND)", tni_topology_binding());
+  describe_runtimes(line, ctx);
+}
+
+/* ------------------------------------------------------------------ fork */
+
+static void nothing(void) {}
+static void after_fork_child(void) {
+  atomic_store(&busy, 0); /* whose region it was does not exist here */
+  atomic_store(&over_libgomp, false);
+  tni_gomp_hold();
+}
+TNI_FORK_PART(parallel, TNI_FORK_PARALLEL, nothing, nothing, after_fork_child);

@@ -4,10 +4,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/base/base.h"
 #include "core/base/thread_state.h"
@@ -76,24 +74,7 @@ void tni_worker_join(tni_worker *worker) {
   tni_free(worker);
 }
 
-/* CPUs that the cgroup's quota allows, rounded up; a large number if there is no quota. */
-static int32_t cgroup_cpus(void) {
-  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-  long long quota = 0, period = 0;
-  int n = f ? fscanf(f, "%lld %lld", &quota, &period) : 0;
-  if (f) fclose(f);
-  if (n != 2 || quota <= 0 || period <= 0) return INT32_MAX;
-  long long cpus = (quota + period - 1) / period;
-  return cpus > INT32_MAX ? INT32_MAX : (int32_t)cpus;
-}
-
-int32_t tni_cpu_count(void) {
-  cpu_set_t set; /* of 1024 CPUs; a larger machine does not fit, and is asked for all it has */
-  int32_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-  int32_t quota = cgroup_cpus();
-  if (n > quota) n = quota;
-  return n < 1 ? 1 : n;
-}
+void tni_worker_forget(tni_worker *worker) { tni_free(worker); }
 
 /* ------------------------------------------------------------------ thread exit */
 

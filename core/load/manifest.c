@@ -249,6 +249,12 @@ static tn_status add_name(parser *p, char *rest, const char *what, tni_strings *
 }
 static tn_status parse_operator(parser *p, char *rest) { return add_rest(p, rest, &p->m->operators); }
 static tn_status parse_needs_path(parser *p, char *rest) { return add_rest(p, rest, &p->m->needs_path); }
+static tn_status parse_thread_runtime(parser *p, char *rest) {
+  const char *name;
+  TN_TRY(want_name(p, &rest, "thread runtime", &name));
+  TN_TRY(set_once(p, &p->m->thread_runtime, name));
+  return want_end(p, rest);
+}
 static tn_status parse_needs_cpu(parser *p, char *rest) {
   return add_name(p, rest, "CPU feature", &p->m->needs_cpu);
 }
@@ -271,6 +277,7 @@ static const struct {
             {"needs-path", parse_needs_path},
             {"conflicts", parse_conflicts},
             {"override", parse_override},
+            {"thread-runtime", parse_thread_runtime},
             {"name", parse_name},
             {"version", parse_version},
             {"abi", parse_abi},

@@ -194,6 +194,7 @@ static tn_status bring_up(tni_plugin *p) {
   if (status == TN_OK) {
     p->shutdown = q.shutdown;
     p->open_order = ++n_opened;
+    if (p->manifest->thread_runtime) tni_parallel_use_runtime(p->manifest->thread_runtime, p->name);
     note_leftovers(&reg, missing);
   }
   tni_transaction_end(&reg);

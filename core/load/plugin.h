@@ -48,6 +48,7 @@ typedef struct tni_strings {
 typedef struct tni_manifest {
   char *text;
   const char *name, *version, *license;
+  const char *thread_runtime; /* on whose threads its library computes; NULL: none but the host's */
   uint32_t abi_major, abi_minor, needs_minor;
   uint32_t sanitizer; /* TN_SANITIZER_... */
   bool has_abi;

@@ -43,10 +43,22 @@ static void device_row(const tn_device_report *r) {
          dash(more));
 }
 
+static void print_words(void *as_json, const char *words) {
+  if (!*(const bool *)as_json) {
+    printf("%s\n", words);
+    return;
+  }
+  tni_json json = {.file = stdout};
+  tni_json_open(&json, NULL, '{');
+  tni_json_string(&json, "threads", words);
+  tni_json_close(&json, '}');
+}
+
 static int run_devices(int argc, char **argv) {
-  bool json = false, open_all = false;
+  bool json = false, open_all = false, verbose = false;
   const tni_option options[] = {
       {"--open", TNI_OPTION_FLAG, &open_all, NULL, "open every backend, not only cpu", 0, 0},
+      {"--verbose", TNI_OPTION_FLAG, &verbose, NULL, "also on what the CPU's threads run", 0, 0},
       {"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_devices, options, argc, argv, NULL);
@@ -61,6 +73,7 @@ static int run_devices(int argc, char **argv) {
     if (tn_device_get(i, &r) != TN_OK) return tni_cli_failed();
     (json ? device_json : device_row)(&r);
   }
+  if (verbose && tn_threads_describe(print_words, &json) != TN_OK) return tni_cli_failed();
   return TNI_EXIT_OK;
 }
 
@@ -70,7 +83,8 @@ const tni_command tni_cmd_devices = {
     0,
     0,
     "Lists devices, who offers them, and why one is not usable.\n"
-    "Opens cpu only, so that it is quick; the others show what their plugin declares.",
+    "Opens cpu only, so that it is quick; the others show what their plugin declares.\n"
+    "--verbose: where the number of threads comes from, and what else in the process has threads.",
     run_devices};
 
 /* ------------------------------------------------------------------ plugins */

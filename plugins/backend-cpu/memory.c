@@ -4,6 +4,7 @@
  * the core's work. Page faults dominate large eager operators (fresh 64 MiB: 2.5 GB/s with 4 KiB pages, 19
  * GB/s with huge ones), hence the advice.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -60,9 +61,12 @@ static char description[64]; /* written in init, before any other thread can ask
 
 static const char *describe(void *ctx, int32_t index) { return description; }
 
+/* Processors in the affinity mask. The host's number of threads would make it look at cores, nodes and cgroups, for
+ * longer than a listing of devices may take. */
 void cpu_describe(void) {
-  int32_t n = tn_kit_host()->num_threads();
-  snprintf(description, sizeof description, "%d core%s, %s", n, n == 1 ? "" : "s", cpu_now->name);
+  cpu_set_t set; /* of 1024 processors; a larger machine does not fit, and is asked for all it has */
+  long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  snprintf(description, sizeof description, "%ld processor%s, %s", n, n == 1 ? "" : "s", cpu_now->name);
 }
 
 const tn_backend_def cpu_backend = {

@@ -22,6 +22,7 @@ TN_TEST(manifest, reads_every_key) {
                     "kernel acme mul.Tensor half,bool -3\nkernel acme add.Tensor float32 1\n"
                     "kernel acme add.Tensor float64 1\noperator acme::f(Tensor a) -> Tensor\n"
                     "interface acme.tuning 2\nneeds-path /dev/null\nconflicts other\noverride cpu\r\n"
+                    "thread-runtime libgomp\n"
                     "\n  \nfuture-key 1 2 3\n",
                     &m));
   TN_CHECK_STR(m->name, "p");
@@ -37,6 +38,7 @@ TN_TEST(manifest, reads_every_key) {
   TN_CHECK_PTR_NULL(tni_manifest_find(m, "cpu", "add.Tensor"));
   TN_CHECK_STR(m->operators.items[0], "acme::f(Tensor a) -> Tensor");
   TN_CHECK(tni_strings_have(&m->overrides, "cpu"));
+  TN_CHECK_STR(m->thread_runtime, "libgomp");
   tni_manifest_free(m);
 }
 
@@ -48,6 +50,8 @@ TN_TEST(manifest, bad_lines_are_named) {
       {"tenon 2\n", "manifest format 2, this host reads format 1"},
       {"tenon 1\nname p\nversion 1\nlicense MIT\n", "lacks the required line `abi`"},
       {HEAD "name q\n", "line 6: given twice (\"p\" before)"},
+      {HEAD "thread-runtime a\nthread-runtime b\n", "line 7: given twice (\"a\" before)"},
+      {HEAD "thread-runtime\n", "line 6: thread runtime \"\" is not a name"},
       {HEAD "device a b\n", "line 6: \"b\" after the device name, expected `alias`"},
       {HEAD "device a/b\n", "line 6: device name \"a/b\" is not a name"},
       {HEAD "device a\ndevice a\n", "line 7: device a is listed twice"},

@@ -72,6 +72,11 @@ TN_EXPORT tn_status tn_op_get(size_t i, tn_op_report *out_report);
 TN_EXPORT tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,
                               void (*line)(void *ctx, const char *words), void *ctx_line);
 
+/* On what parallel regions run: threads and where their number comes from, processors, cores and memory nodes, the
+ * cgroup's limit, binding, and every thread runtime that this process has loaded. Calls line(ctx, words) per line.
+ * Looks at the machine more closely than tn_init does (3 to 9 ms). */
+TN_EXPORT tn_status tn_threads_describe(void (*line)(void *ctx, const char *words), void *ctx_line);
+
 /* The boxed door for frontends: finds an operator by name and calls it from the top. args: one value per
  * schema argument (kind NONE where a default shall apply), n_args may be shorter than the schema. out: one
  * value per result, owned by the caller on success. */

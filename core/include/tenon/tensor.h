@@ -100,8 +100,9 @@ TN_EXPORT tn_dtype tn_default_dtype(void);
 /* Waits for all work of a device. */
 TN_EXPORT tn_status tn_device_synchronize(tn_device device);
 
-/* Threads of parallel_for, 1..1024; else TN_ERR_INVALID_ARGUMENT. Default: physical cores allowed to this process, or
- * TENON_NUM_THREADS. */
+/* Threads of parallel_for, 1..1024; else TN_ERR_INVALID_ARGUMENT, and the number stays. Default: TENON_NUM_THREADS;
+ * else OMP_NUM_THREADS; else the physical cores that this process's affinity mask has, or fewer if its cgroup allows
+ * the time of fewer. More threads than processors are honoured. */
 TN_EXPORT tn_status tn_set_num_threads(int32_t n);
 TN_EXPORT int32_t tn_num_threads(void);
 
