@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which processors this process may use, which of them share a core and a memory node, and in which order threads
- * take them. Read once, when the first region or thread count asks for it: hwloc takes 3 to 9 ms to load, and a
+ * take them. Read once, when the first region or thread count asks for it: hwloc takes time to load, and a
  * listing of devices has no need of it.
  */
 #ifndef TENON_CORE_TOPOLOGY_H

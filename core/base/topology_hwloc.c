@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cores and nodes as hwloc sees them. It is opened when it is needed and closed at once: loading it takes 3 to 9 ms,
- * most of that for plugins of its own (OpenCL, X11), of which nothing is asked. Where it cannot be opened,
+ * Cores and nodes as hwloc sees them. It is opened when it is needed and closed at once. Where it cannot be opened,
  * topology_sysfs.c answers. Builds without its header (TN_HWLOC off) always answer so.
+ *
+ * Note [hwloc's plugins]
+ * hwloc opens all of its own plugins, for OpenCL, X11, PCI and XML, before it can be told that nothing is asked of
+ * them: a dozen libraries, 2 to 7 of its 3 to 9 ms, and some of them leave memory behind. Only a variable of the
+ * environment keeps it from that. So while it starts, an environment stands in that has HWLOC_PLUGINS_PATH empty.
+ * setenv would free or move what other threads read; the one that stands in is kept.
  */
 #include <stdio.h>
 
@@ -12,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <hwloc.h>
+#include <unistd.h>
 
 /* Of hwloc 2; the number in the file's name is that of its ABI. */
 #define FUNCTIONS(F)               \
@@ -53,10 +59,35 @@ static bool open_library(library *l) {
   return false;
 }
 
+/* A copy of the environment for Note [hwloc's plugins]; NULL: no memory. */
+static char **environment_without_plugins(void) {
+  static char setting[] = "HWLOC_PLUGINS_PATH=";
+  static char **copies; /* all that were made, each begins with the one before */
+  size_t n = 0, kept = 1;
+  while (environ && environ[n]) ++n;
+  char **copy = tni_alloc((n + 3) * sizeof *copy);
+  if (!copy) return NULL;
+  copy[0] = (char *)copies;
+  for (size_t i = 0; i < n; ++i)
+    if (strncmp(environ[i], setting, sizeof setting - 1) != 0) copy[kept++] = environ[i];
+  copy[kept++] = setting;
+  copy[kept] = NULL;
+  copies = copy;
+  return copy + 1;
+}
+
+static bool start(const library *l, hwloc_topology_t *out_topology) {
+  char **theirs = environ, **ours = environment_without_plugins();
+  if (ours) environ = ours;
+  bool good = l->topology_init(out_topology) == 0;
+  environ = theirs;
+  return good;
+}
+
 /* The component for x86 would move this thread over all processors. */
 static bool load(const library *l, const char *synthetic, hwloc_topology_t *out_topology) {
   hwloc_topology_t t;
-  if (l->topology_init(&t) != 0) return false;
+  if (!start(l, &t)) return false;
 #if HWLOC_API_VERSION >= 0x00020500
   l->topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
 #endif

@@ -74,7 +74,7 @@ TN_EXPORT tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype
 
 /* On what parallel regions run: threads and where their number comes from, processors, cores and memory nodes, the
  * cgroup's limit, binding, and every thread runtime that this process has loaded. Calls line(ctx, words) per line.
- * Looks at the machine more closely than tn_init does (3 to 9 ms). */
+ * Looks at the machine more closely than tn_init does (1 ms). */
 TN_EXPORT tn_status tn_threads_describe(void (*line)(void *ctx, const char *words), void *ctx_line);
 
 /* The boxed door for frontends: finds an operator by name and calls it from the top. args: one value per
