@@ -36,6 +36,12 @@ static tn_status sigmoid_forward(tn_module *self, void *ctx, tn_tensor *const *i
   return tn_sigmoid(in[0], out_result);
 }
 
+static tn_status silu_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
+                              tn_tensor **out_result) {
+  TN_TRY(tni_nn_one_input(self, n_in));
+  return tn_silu(in[0], out_result);
+}
+
 tn_status tn_relu_new(tn_module **out_module) {
   static const tn_module_def def = {"ReLU", relu_forward, NULL};
   return tn_module_new(&def, NULL, out_module);
@@ -54,6 +60,11 @@ tn_status tn_tanh_new(tn_module **out_module) {
 
 tn_status tn_sigmoid_new(tn_module **out_module) {
   static const tn_module_def def = {"Sigmoid", sigmoid_forward, NULL};
+  return tn_module_new(&def, NULL, out_module);
+}
+
+tn_status tn_silu_new(tn_module **out_module) {
+  static const tn_module_def def = {"SiLU", silu_forward, NULL};
   return tn_module_new(&def, NULL, out_module);
 }
 

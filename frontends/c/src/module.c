@@ -166,6 +166,17 @@ tn_status tni_nn_one_input(const tn_module *self, size_t n_inputs) {
   return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s takes one input; %zu came", self->def.name, n_inputs);
 }
 
+tn_status tni_nn_scope_result(tn_scope *scope, tn_tensor *result, tn_tensor **out_result) {
+  tn_tensor *kept = tn_scope_keep(result);
+  tn_status status = tn_scope_end(scope);
+  if (status != TN_OK) {
+    tn_tensor_release(kept);
+    kept = NULL;
+  }
+  *out_result = kept;
+  return status;
+}
+
 tn_status tn_module_forward(tn_module *module, tn_tensor *input, tn_tensor **out_result) {
   return tn_module_forward_many(module, &input, 1, out_result);
 }

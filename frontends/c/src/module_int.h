@@ -44,5 +44,23 @@ tn_status tni_nn_state_dict_fits(tn_module *module, const tn_state_dict *dict, b
 
 /* For forward functions: TN_ERR_INVALID_ARGUMENT unless n_inputs is 1. */
 tn_status tni_nn_one_input(const tn_module *self, size_t n_inputs);
+/* For forward functions: ends a scope and hands its result (NULL after a failure) out as an owned handle. */
+tn_status tni_nn_scope_result(tn_scope *scope, tn_tensor *result, tn_tensor **out_result);
+
+/* ------------------------------------------------------------------ for constructors (layers.c) */
+
+/* Makes an uninitialised tensor, gives it to the module as a parameter, and lends it for initialising. */
+tn_status tni_nn_make_parameter(tn_module *m, const char *name, const tn_dim *sizes, size_t ndim,
+                                const tn_options *options, tn_tensor **out_borrowed);
+/* The end of every constructor: hands the module out or drops it. */
+tn_status tni_nn_finish(tn_status status, tn_module *m, tn_module **out_module);
+/* TN_ERR_INVALID_ARGUMENT unless value >= least. */
+tn_status tni_nn_at_least(const char *module, const char *what, int64_t value, int64_t least);
+/* "weight" of ones and "bias" of zeros, of the given sizes; affine false: both absent; with_bias false: no entry
+ * "bias" at all. */
+tn_status tni_nn_add_affine(tn_module *m, const tn_dim *sizes, size_t ndim, bool affine, bool with_bias,
+                            const tn_options *options);
+/* Makes an owned child under a name of m. child is consumed (NULL after a failed status, which is handed on). */
+tn_status tni_nn_take_child(tn_status status, tn_module *m, const char *name, tn_module *child);
 
 #endif

@@ -204,6 +204,8 @@ tn_status tn_module_load_state_dict(tn_module *module, const tn_state_dict *dict
 typedef struct move {
   tn_device device;
   tn_dtype dtype;
+  tn_memory_format
+      format;    /* NONE: a move to device and dtype; else of tensors with that many dims, where they are */
   list from, to; /* same order; from is borrowed, to owned until installed */
 } move;
 
@@ -213,16 +215,23 @@ static size_t position(const list *l, const tn_tensor *t) {
   return i;
 }
 
+/* What e's tensor becomes; owned. */
+static tn_status converted(const move *m, tn_tensor *old, tn_tensor **out_fresh) {
+  if (m->format != TN_MEMORY_FORMAT_NONE) return tn_contiguous(old, m->format, out_fresh);
+  bool floating = tni_nn_is_floating(old);
+  tn_dtype dtype = floating && m->dtype != TN_DTYPE_NONE ? m->dtype : tn_tensor_dtype(old);
+  return tn_to_device(old, m->device, dtype, false, false, TN_MEMORY_FORMAT_NONE, out_fresh);
+}
+
 static tn_status convert(void *ctx, const char *name, tni_nn_entry *e) {
   move *m = ctx;
+  if (m->format == TN_CHANNELS_LAST && tn_tensor_ndim(e->tensor) != 4) return TN_OK;
   if (position(&m->from, e->tensor) < m->from.count) return TN_OK; /* tied */
   TN_TRY(
       tni_nn_grow(&m->from.items, &m->from.capacity, m->from.count, sizeof(tn_tensor *), "a module's move"));
   TN_TRY(tni_nn_grow(&m->to.items, &m->to.capacity, m->to.count, sizeof(tn_tensor *), "a module's move"));
-  bool floating = tni_nn_is_floating(e->tensor);
-  tn_dtype dtype = floating && m->dtype != TN_DTYPE_NONE ? m->dtype : tn_tensor_dtype(e->tensor);
   tn_tensor *fresh = NULL;
-  tn_status status = tn_to_device(e->tensor, m->device, dtype, false, false, TN_MEMORY_FORMAT_NONE, &fresh);
+  tn_status status = converted(m, e->tensor, &fresh);
   if (status == TN_OK && fresh != e->tensor && tn_requires_grad(e->tensor))
     status = tn_set_requires_grad(fresh, true);
   if (status != TN_OK) {
@@ -247,17 +256,31 @@ static void install(tn_module *module, const move *m) {
   for (size_t i = 0; i < module->n_children; i++) install(module->children[i].module, m);
 }
 
+/* All or nothing. */
+static tn_status run_move(tn_module *module, move *m) {
+  bool grad = tn_grad_mode_set(false);
+  tn_status status = tni_nn_walk(module, convert, m);
+  if (status == TN_OK) install(module, m);
+  tn_grad_mode_set(grad);
+  for (size_t i = 0; i < m->to.count; i++) tn_tensor_release(m->to.items[i]);
+  free(m->from.items);
+  free(m->to.items);
+  return status;
+}
+
 tn_status tn_module_to(tn_module *module, tn_device device, tn_dtype dtype) {
   if (dtype != TN_DTYPE_NONE && !(TN_DTYPE_BIT(dtype) & TN_DTYPES_FLOAT))
     return tn_fail(TN_ERR_DTYPE, "tn_module_to: a floating dtype was expected, %s came",
                    tn_dtype_name(dtype));
   move m = {.device = device, .dtype = dtype};
-  bool grad = tn_grad_mode_set(false);
-  tn_status status = tni_nn_walk(module, convert, &m);
-  if (status == TN_OK) install(module, &m);
-  tn_grad_mode_set(grad);
-  for (size_t i = 0; i < m.to.count; i++) tn_tensor_release(m.to.items[i]);
-  free(m.from.items);
-  free(m.to.items);
-  return status;
+  return run_move(module, &m);
+}
+
+tn_status tn_module_to_format(tn_module *module, tn_memory_format format) {
+  if (format != TN_CONTIGUOUS_FORMAT && format != TN_CHANNELS_LAST)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "tn_module_to_format: TN_CONTIGUOUS_FORMAT or TN_CHANNELS_LAST was expected, %d came",
+                   (int)format);
+  move m = {.format = format};
+  return run_move(module, &m);
 }

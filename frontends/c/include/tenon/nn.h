@@ -67,6 +67,10 @@ TN_EXPORT tn_module *tn_module_child(tn_module *module, const char *name);
 /* Every parameter once (tied ones too), own before children's. The array is borrowed until the next call of
  * this function on the same module. */
 TN_EXPORT tn_status tn_module_parameters(tn_module *module, tn_tensor *const **out_parameters, size_t *out_n);
+/* Direct children, in the order in which they were registered: their number, and one by its number (borrowed, NULL
+ * past the end). */
+TN_EXPORT size_t tn_module_child_count(const tn_module *module);
+TN_EXPORT tn_module *tn_module_child_at(tn_module *module, size_t i);
 /* Calls fn for every parameter (buffers false) or persistent buffer with its full name; a failure ends it. */
 typedef tn_status (*tn_module_visit_fn)(void *ctx, const char *name, tn_tensor *tensor, bool is_buffer);
 TN_EXPORT tn_status tn_module_visit(tn_module *module, tn_module_visit_fn fn, void *ctx);
@@ -99,6 +103,9 @@ TN_EXPORT tn_status tn_module_zero_grad(tn_module *module);
 /* Moves all tensors; dtype (NONE: keep) applies to floating ones. Handles are replaced and gradients dropped,
  * so make the optimiser afterwards. On failure the module is as before. */
 TN_EXPORT tn_status tn_module_to(tn_module *module, tn_device device, tn_dtype dtype);
+/* The same for the order in memory: TN_CHANNELS_LAST concerns the tensors of four dims (the weights of Conv2d),
+ * TN_CONTIGUOUS_FORMAT all. Values and shapes stay; convolutions and pools answer in the order of what they are given. */
+TN_EXPORT tn_status tn_module_to_format(tn_module *module, tn_memory_format format);
 
 /* ------------------------------------------------------------------ modules that are here */
 
@@ -111,6 +118,7 @@ TN_EXPORT tn_status tn_relu_new(tn_module **out_module);
 TN_EXPORT tn_status tn_gelu_new(bool tanh_form, tn_module **out_module);
 TN_EXPORT tn_status tn_tanh_new(tn_module **out_module);
 TN_EXPORT tn_status tn_sigmoid_new(tn_module **out_module);
+TN_EXPORT tn_status tn_silu_new(tn_module **out_module);
 /* Joins dims start..end (negative: from the back); PyTorch's default is 1, -1. */
 TN_EXPORT tn_status tn_flatten_new(int64_t start, int64_t end, tn_module **out_module);
 /* In training: zero with probability p in [0, 1], the rest scaled by 1/(1-p). Else the input itself. */
@@ -121,11 +129,102 @@ TN_EXPORT tn_status tn_embedding_new(int64_t count, int64_t width, int64_t paddi
 /* Over the last ndim dims, which must be sizes. affine: weight of ones and bias of zeros. */
 TN_EXPORT tn_status tn_layer_norm_new(const tn_dim *sizes, int32_t ndim, double eps, bool affine,
                                       const tn_options *options, tn_module **out_module);
+/* Over the last ndim dims, divided by the root of their mean square. eps < 0: the dtype's epsilon. affine: weight
+ * of ones. */
+TN_EXPORT tn_status tn_rms_norm_new(const tn_dim *sizes, int32_t ndim, double eps, bool affine,
+                                    const tn_options *options, tn_module **out_module);
+/* Input [N, channels, ...]; groups divide channels. affine: weight of ones and bias of zeros, one a channel. */
+TN_EXPORT tn_status tn_group_norm_new(int64_t groups, int64_t channels, double eps, bool affine,
+                                      const tn_options *options, tn_module **out_module);
+
+typedef struct tn_batch_norm_options {
+  double eps;
+  double momentum; /* in [0, 1]: the share of the newest batch in the running statistics */
+  bool affine;     /* weight of ones and bias of zeros */
+  bool track; /* buffers running_mean, running_var, num_batches_tracked; else always the batch's statistics */
+} tn_batch_norm_options;
+static inline tn_batch_norm_options tn_batch_norm_defaults(void) {
+  tn_batch_norm_options o = {.eps = 1e-5, .momentum = 0.1, .affine = true, .track = true};
+  return o;
+}
+/* Input [N, C] or [N, C, L]. In training by the batch's mean and variance, which must be over more than one value a
+ * channel; else by the running ones. norm NULL: the defaults above. */
+TN_EXPORT tn_status tn_batch_norm1d_new(int64_t channels, const tn_batch_norm_options *norm,
+                                        const tn_options *options, tn_module **out_module);
+/* The same for [N, C, H, W]. */
+TN_EXPORT tn_status tn_batch_norm2d_new(int64_t channels, const tn_batch_norm_options *norm,
+                                        const tn_options *options, tn_module **out_module);
+
+/* Of dims H, W (Conv1d reads the first entry of each). */
+typedef struct tn_conv_options {
+  int64_t stride[2];
+  int64_t padding[2];
+  int64_t dilation[2];
+  int64_t groups; /* divides both numbers of channels */
+  bool bias;
+} tn_conv_options;
+static inline tn_conv_options tn_conv_defaults(void) {
+  tn_conv_options o = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1, .bias = true};
+  return o;
+}
+/* weight [out, in / groups, kernel...] and bias [out] uniform in +-1/sqrt(in / groups * kernel), as PyTorch's. Input
+ * [N, in, L]. conv NULL: the defaults above. */
+TN_EXPORT tn_status tn_conv1d_new(int64_t in, int64_t out, int64_t kernel, const tn_conv_options *conv,
+                                  const tn_options *options, tn_module **out_module);
+/* Input [N, in, H, W]; kernel and options by H, W. */
+TN_EXPORT tn_status tn_conv2d_new(int64_t in, int64_t out, const int64_t kernel[2],
+                                  const tn_conv_options *conv, const tn_options *options,
+                                  tn_module **out_module);
+
+typedef struct tn_pool_options {
+  int64_t stride[2];   /* 0: the kernel's size */
+  int64_t padding[2];  /* at most half of the kernel's size */
+  int64_t dilation[2]; /* of MaxPool2d; 1 for AvgPool2d */
+  bool ceil_mode;
+  bool count_include_pad; /* of AvgPool2d: padding counts as zeros in the mean */
+} tn_pool_options;
+static inline tn_pool_options tn_pool_defaults(void) {
+  tn_pool_options o = {.dilation = {1, 1}, .count_include_pad = true};
+  return o;
+}
+/* Input [N, C, H, W]; everything by H, W. options NULL: the defaults above. */
+TN_EXPORT tn_status tn_max_pool2d_new(const int64_t kernel[2], const tn_pool_options *options,
+                                      tn_module **out_module);
+TN_EXPORT tn_status tn_avg_pool2d_new(const int64_t kernel[2], const tn_pool_options *options,
+                                      tn_module **out_module);
+/* Means over parts, so that the result is size[0] x size[1]. */
+TN_EXPORT tn_status tn_adaptive_avg_pool2d_new(const int64_t size[2], tn_module **out_module);
+
+typedef struct tn_attention_options {
+  double
+      dropout; /* of the attention weights, in training; of a TransformerLayer also of what its parts add */
+  bool bias;   /* of the projections */
+  bool causal; /* place i sees places 0..i */
+} tn_attention_options;
+static inline tn_attention_options tn_attention_defaults(void) {
+  tn_attention_options o = {.bias = true};
+  return o;
+}
+/* Batch first. Inputs of tn_module_forward_many: x [N, L, width] (self-attention); x, mask; query [N, L, width], key
+ * and value [N, S, width]; or those and mask. mask: as of tn_scaled_dot_product_attention, broadcast to
+ * [N, heads, L, S]: bool (true: may be seen) or added to the scores. Result [N, L, width]. Parameters as PyTorch's:
+ * in_proj_weight [3 width, width] (Xavier uniform), in_proj_bias, out_proj.weight, out_proj.bias. heads divide
+ * width. attn NULL: the defaults above. */
+TN_EXPORT tn_status tn_multihead_attention_new(int64_t width, int64_t heads, const tn_attention_options *attn,
+                                               const tn_options *options, tn_module **out_module);
+/* Pre-norm: x + attention(norm1(x)), then + linear2(gelu(linear1(norm2(x)))). Input and result [N, L, width]. */
+TN_EXPORT tn_status tn_transformer_layer_new(int64_t width, int64_t heads, int64_t hidden,
+                                             const tn_attention_options *attn, const tn_options *options,
+                                             tn_module **out_module);
 /* Runs its children in order, "0", "1", ... Modules are consumed, also on failure; a NULL among them is an
  * error. */
 TN_EXPORT tn_status tn_sequential_new(tn_module *const *modules, size_t n, tn_module **out_module);
 /* Appends to a Sequential; module is consumed. */
 TN_EXPORT tn_status tn_sequential_append(tn_module *sequential, tn_module *module);
+/* Holds children "0", "1", ... for a forward function that runs them itself (tn_module_child_at); its own forward is
+ * an error. Modules are consumed as a Sequential's are. */
+TN_EXPORT tn_status tn_module_list_new(tn_module *const *modules, size_t n, tn_module **out_module);
+TN_EXPORT tn_status tn_module_list_append(tn_module *list, tn_module *module);
 
 /* ------------------------------------------------------------------ initialisers */
 
