@@ -38,7 +38,7 @@ static int choose(char *list, tn_device *out_device) {
   return TNI_EXIT_FAILED;
 }
 
-int tni_device_choose(const char *names, tn_device *out_device) {
+static int choose_device(const char *names, tn_device *out_device) {
   char *list = strdup(names);
   if (!list) {
     fprintf(stderr, "tenon: out of memory: the names of devices\n");
@@ -47,6 +47,15 @@ int tni_device_choose(const char *names, tn_device *out_device) {
   int result = choose(list, out_device);
   free(list);
   return result;
+}
+
+int tni_setting_apply(const char *devices, int64_t threads, double memory_mib, tn_device *out_device) {
+  if (tn_init() != TN_OK) return tni_cli_failed();
+  if (threads && tn_set_num_threads((int32_t)threads) != TN_OK) return tni_cli_failed();
+  int result = choose_device(devices, out_device);
+  if (result != TNI_EXIT_OK || memory_mib <= 0.0) return result;
+  uint64_t bytes = (uint64_t)(memory_mib * 0x1p20);
+  return tn_memory_set_limit(*out_device, bytes ? bytes : 1) == TN_OK ? TNI_EXIT_OK : tni_cli_failed();
 }
 
 void tni_device_plugin(const char *device, const char **out_name, const char **out_version) {
@@ -62,6 +71,20 @@ void tni_device_plugin(const char *device, const char **out_name, const char **o
 }
 
 /* ------------------------------------------------------------------ words */
+
+void tni_print_device(tn_device device) {
+  char name[64];
+  const char *plugin, *version;
+  tn_device_name(device, name, sizeof name);
+  tni_device_plugin(name, &plugin, &version);
+  printf("device %s, served by plugin %s%s%s, %d threads\n", name, plugin, *version ? " " : "", version,
+         tn_num_threads());
+}
+
+int tni_cli_wrong(const char *command, const char *words) {
+  fprintf(stderr, "tenon %s: %s; see tenon %s --help\n", command, words, command);
+  return TNI_EXIT_USAGE;
+}
 
 int tni_cli_unknown(const char *command, const char *what, const char *given, const char *known) {
   fprintf(stderr, "tenon %s: unknown %s '%s'; %s is known\n", command, what, given, known);
