@@ -169,6 +169,9 @@ typedef struct cpu_step {
 
 typedef void (*cpu_adam_fn)(const cpu_step *s, void *param, const void *grad, void *exp_avg, void *exp_avg_sq,
                             void *max_exp_avg_sq, int64_t n);
+/* beta2 is alpha; grad_avg and momentum_buffer may be NULL */
+typedef void (*cpu_rmsprop_fn)(const cpu_step *s, void *param, const void *grad, void *square_avg,
+                               void *grad_avg, void *momentum_buffer, int64_t n);
 typedef void (*cpu_sgd_fn)(const cpu_step *s, void *param, const void *grad, void *momentum_buffer,
                            int64_t n);
 
@@ -193,6 +196,7 @@ typedef struct cpu_isa {
   const cpu_pool_fns *pool_f32;
   const cpu_pool_fns *pool_f64;
   cpu_adam_fn adam_f32, adam_f64;
+  cpu_rmsprop_fn rmsprop_f32, rmsprop_f64;
   cpu_sgd_fn sgd_f32, sgd_f64;
   const cpu_conv_tile *conv_tile_f32;
   const cpu_conv_tile *conv_tile_f64;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _fused_adam_, _fused_adamw_, _fused_sgd_: one pass over each parameter. Halves and strided tensors go
+ * _fused_adam_, _fused_adamw_, _fused_sgd_, _fused_rmsprop_: one pass over each parameter. Halves and strided tensors go
  * through float32 copies in scratch, so the loops (per-isa/optim.c) see contiguous float32 or float64
  * only.
  *
@@ -142,5 +142,45 @@ tn_status cpu_op_fused_sgd(tn_call *call, const tn_value *args, tn_value *out) {
     TN_TRY(load_arrays(call, &all[i]));
   }
   for (uint32_t i = 0; i < args[0].count; ++i) TN_TRY(run_step(&all[i], &s, false));
+  return TN_OK;
+}
+
+static tn_status rmsprop_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const step_job *job = ctx;
+  const arrays *a = job->a;
+  size_t offset = (size_t)begin * tn_kit_dtype_size(a->dtype);
+  char *p[ARRAYS];
+  for (int k = 0; k < ARRAYS; ++k) p[k] = a->data[k] ? a->data[k] + offset : NULL;
+  bool single = a->dtype == TN_FLOAT32;
+  (single ? cpu_now->rmsprop_f32 : cpu_now->rmsprop_f64)(&job->step, p[0], p[1], p[2], p[3], p[4],
+                                                         end - begin);
+  return TN_OK;
+}
+
+/* args: self grads square_avgs grad_avgs momentum_buffer_list | weight_decay lr alpha eps momentum centered maximize
+ * grad_scale found_inf */
+tn_status cpu_op_fused_rmsprop(tn_call *call, const tn_value *args, tn_value *out) {
+  cpu_step s = {.weight_decay = cpu_double(&args[5], 0),
+                .lr = cpu_double(&args[6], 0),
+                .beta2 = cpu_double(&args[7], 0),
+                .eps = cpu_double(&args[8], 0),
+                .momentum = cpu_double(&args[9], 0)};
+  s.no_momentum = s.momentum == 0;
+  bool centered = cpu_int(&args[10], 0) != 0;
+  if (scaling(&args[12], &args[13], cpu_int(&args[11], 0) != 0, &s.grad_scale)) return TN_OK;
+  arrays *all;
+  TN_TRY(arrays_new(call, args[0].count, &all));
+  for (uint32_t i = 0; i < args[0].count; ++i) {
+    all[i] =
+        (arrays){.views = {item(&args[0], i), item(&args[1], i), item(&args[2], i),
+                           centered ? item(&args[3], i) : NULL, s.no_momentum ? NULL : item(&args[4], i)}};
+    TN_TRY(load_arrays(call, &all[i]));
+  }
+  for (uint32_t i = 0; i < args[0].count; ++i) {
+    step_job job = {&all[i], s, false};
+    if (all[i].views[0]->numel == 0) continue;
+    TN_TRY(tn_kit_host()->parallel_for(all[i].views[0]->numel, CPU_GRAIN_HEAVY, rmsprop_chunk, &job));
+    TN_TRY(store_arrays(&all[i]));
+  }
   return TN_OK;
 }

@@ -66,3 +66,16 @@ TN_META(fused_sgd) {
   TN_TRY(check_number("grad_scale", &args[10]));
   return check_number("found_inf", &args[11]);
 }
+
+TN_META(fused_rmsprop) {
+  const tn_value *self = &args[0];
+  double momentum = args[9].u.f;
+  bool centered = args[10].u.i;
+  TN_TRY(check_params(self));
+  TN_TRY(check_like("grads", &args[1], self, false));
+  TN_TRY(check_like("square_avgs", &args[2], self, false));
+  TN_TRY(check_like("grad_avgs", &args[3], self, !centered));
+  TN_TRY(check_like("momentum_buffer_list", &args[4], self, momentum == 0));
+  TN_TRY(check_number("grad_scale", &args[12]));
+  return check_number("found_inf", &args[13]);
+}

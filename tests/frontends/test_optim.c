@@ -113,6 +113,96 @@ TN_TEST(frontends_optim, adamw_follows_the_formula) {
 
 /* ------------------------------------------------------------------ groups and state */
 
+static double rmsprop_reference(const tn_rmsprop_options *o, double p, int steps) {
+  double square = 0, mean = 0, buffer = 0;
+  for (int i = 0; i < steps; i++) {
+    double g = (o->maximize ? -gradients[i] : gradients[i]) + o->weight_decay * p;
+    square = o->alpha * square + (1 - o->alpha) * g * g;
+    if (o->centered) mean = o->alpha * mean + (1 - o->alpha) * g;
+    g /= sqrt(square - mean * mean) + o->eps;
+    if (o->momentum > 0) g = buffer = o->momentum * buffer + g;
+    p -= o->lr * g;
+  }
+  return p;
+}
+
+static void check_rmsprop(tn_rmsprop_options o) {
+  tn_tensor *p = make_parameter(2);
+  tn_optimizer *rmsprop = NULL;
+  TN_CHECK_OK(tn_rmsprop_new(&p, 1, &o, &rmsprop));
+  for (int i = 0; i < 4; i++) {
+    give_grad(p, gradients[i]);
+    TN_CHECK_OK(tn_optimizer_step(rmsprop));
+    TN_CHECK_DOUBLE(tt_at(p, 0), rmsprop_reference(&o, 2, i + 1), 2e-6);
+  }
+  tn_optimizer_release(rmsprop);
+  tn_tensor_release(p);
+}
+
+TN_TEST(frontends_optim, rmsprop_follows_the_formula) {
+  tn_rmsprop_options o = tn_rmsprop_defaults();
+  check_rmsprop(o);
+  o.weight_decay = 0.1;
+  o.momentum = 0.9;
+  check_rmsprop(o);
+  o.centered = true;
+  o.alpha = 0.9;
+  check_rmsprop(o);
+  o.maximize = true;
+  o.momentum = 0;
+  check_rmsprop(o);
+}
+
+/* The same gradient again and again leaves a variance of 0, and rounding may leave less. */
+TN_TEST(frontends_optim, rmsprop_stays_a_number_where_the_variance_vanishes) {
+  tn_rmsprop_options o = {.lr = 1e-6, .alpha = 0.5, .eps = 1e-3, .centered = true};
+  tn_tensor *p = make_parameter(1);
+  tn_optimizer *rmsprop = NULL;
+  TN_CHECK_OK(tn_rmsprop_new(&p, 1, &o, &rmsprop));
+  for (int i = 0; i < 1200; i++) {
+    give_grad(p, 0.1 * (i / 60 + 1));
+    TN_CHECK_OK(tn_optimizer_step(rmsprop));
+    TN_CHECK(isfinite(tt_at(p, 0)));
+  }
+  tn_optimizer_release(rmsprop);
+  tn_tensor_release(p);
+}
+
+TN_TEST(frontends_optim, rmsprop_state_dict_continues_a_run) {
+  tn_rmsprop_options o = {.lr = 0.1, .alpha = 0.9, .eps = 1e-8, .momentum = 0.5, .centered = true};
+  tn_tensor *p = make_parameter(2), *q = NULL;
+  tn_optimizer *first = NULL, *second = NULL, *sgd = NULL;
+  tn_state_dict *dict = NULL;
+  TN_CHECK_OK(tn_rmsprop_new(&p, 1, &o, &first));
+  for (int i = 0; i < 2; i++) {
+    give_grad(p, gradients[i]);
+    TN_CHECK_OK(tn_optimizer_step(first));
+  }
+  q = make_parameter(tt_at(p, 0));
+  TN_CHECK_OK(tn_rmsprop_new(&q, 1, NULL, &second));
+  TN_CHECK_OK(tn_optimizer_state_dict(first, &dict));
+  TN_CHECK_NOT_NULL(tn_state_dict_get(dict, "state.0.square_avg"));
+  TN_CHECK_NOT_NULL(tn_state_dict_get(dict, "state.0.grad_avg"));
+  TN_CHECK_NOT_NULL(tn_state_dict_get(dict, "state.0.momentum_buffer"));
+  TN_CHECK_OK(tn_optimizer_load_state_dict(second, dict));
+  for (int i = 2; i < 4; i++) {
+    give_grad(q, gradients[i]);
+    TN_CHECK_OK(tn_optimizer_step(second));
+  }
+  TN_CHECK_DOUBLE(tt_at(q, 0), rmsprop_reference(&o, 2, 4), 2e-6);
+  TN_CHECK_OK(tn_sgd_new(&q, 1, NULL, &sgd));
+  TN_CHECK_FAILS(tn_rmsprop_add_group(sgd, &p, 1, NULL), TN_ERR_INVALID_ARGUMENT, "SGD came");
+  TN_CHECK_FAILS(tn_adam_add_group(second, &p, 1, NULL), TN_ERR_INVALID_ARGUMENT, "RMSprop came");
+  TN_CHECK_OK(tn_rmsprop_add_group(second, &p, 1, &o));
+  TN_CHECK_INT(tn_optimizer_group_count(second), 2);
+  tn_state_dict_release(dict);
+  tn_optimizer_release(sgd);
+  tn_optimizer_release(second);
+  tn_optimizer_release(first);
+  tn_tensor_release(q);
+  tn_tensor_release(p);
+}
+
 TN_TEST(frontends_optim, groups_have_their_own_rate) {
   tn_tensor *a = make_parameter(1), *b = make_parameter(1);
   tn_optimizer *sgd = NULL;

@@ -65,9 +65,37 @@ static void op_sgd(ref_call *c) {
   }
 }
 
+/* Argument positions of _fused_rmsprop_. */
+enum { R_DECAY = 5, R_LR, R_ALPHA, R_EPS, R_MOMENTUM, R_CENTERED, R_MAXIMIZE, R_SCALE, R_FOUND };
+
+static void op_rmsprop(ref_call *c) {
+  if (stopped(c, R_FOUND)) return;
+  double alpha = ref_f(c, R_ALPHA);
+  for (int k = 0; k < c->args[0].n; k++) {
+    for (int64_t i = 0; i < c->args[0].ts[k]->numel; i++) {
+      double *w = rt_at(c->args[0].ts[k], i), *square = rt_at(c->args[2].ts[k], i);
+      double g = gradient(c, rt_at(c->args[1].ts[k], i), R_SCALE, R_MAXIMIZE) + ref_f(c, R_DECAY) * *w;
+      *square = alpha * *square + (1 - alpha) * g * g;
+      double spread = *square;
+      if (ref_i(c, R_CENTERED)) {
+        double *mean = rt_at(c->args[3].ts[k], i);
+        *mean = alpha * *mean + (1 - alpha) * g;
+        spread -= *mean * *mean;
+      }
+      g /= sqrt(spread > 0 ? spread : 0) + ref_f(c, R_EPS);
+      if (ref_f(c, R_MOMENTUM) != 0) {
+        double *buffer = rt_at(c->args[4].ts[k], i);
+        g = *buffer = ref_f(c, R_MOMENTUM) * *buffer + g;
+      }
+      *w -= ref_f(c, R_LR) * g;
+    }
+  }
+}
+
 const ref_entry ref_optim[] = {
     {"_fused_adam_", op_adam},
     {"_fused_adamw_", op_adamw},
+    {"_fused_rmsprop_", op_rmsprop},
     {"_fused_sgd_", op_sgd},
     {NULL, NULL},
 };

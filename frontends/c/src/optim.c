@@ -126,6 +126,12 @@ tn_status tn_adamw_new(tn_tensor *const *parameters, size_t n, const tn_adam_opt
   return make(&tni_nn_adamw, parameters, n, &o, out_optimizer);
 }
 
+tn_status tn_rmsprop_new(tn_tensor *const *parameters, size_t n, const tn_rmsprop_options *options,
+                         tn_optimizer **out_optimizer) {
+  tni_nn_options o = {.rmsprop = options ? *options : tn_rmsprop_defaults()};
+  return make(&tni_nn_rmsprop, parameters, n, &o, out_optimizer);
+}
+
 tn_status tn_sgd_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
                            const tn_sgd_options *options) {
   TN_TRY(tni_nn_not_null(optimizer, "the optimiser"));
@@ -138,10 +144,21 @@ tn_status tn_sgd_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters
 tn_status tn_adam_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
                             const tn_adam_options *options) {
   TN_TRY(tni_nn_not_null(optimizer, "the optimiser"));
-  if (optimizer->kind == &tni_nn_sgd)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "an Adam or AdamW optimiser was expected, SGD came");
+  if (optimizer->kind != &tni_nn_adam && optimizer->kind != &tni_nn_adamw)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "an Adam or AdamW optimiser was expected, %s came",
+                   optimizer->kind->name);
   bool decoupled = optimizer->kind == &tni_nn_adamw;
   tni_nn_options o = {.adam = options ? *options : decoupled ? tn_adamw_defaults() : tn_adam_defaults()};
+  return add_group(optimizer, parameters, n, &o);
+}
+
+tn_status tn_rmsprop_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
+                               const tn_rmsprop_options *options) {
+  TN_TRY(tni_nn_not_null(optimizer, "the optimiser"));
+  if (optimizer->kind != &tni_nn_rmsprop)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "an RMSprop optimiser was expected, %s came",
+                   optimizer->kind->name);
+  tni_nn_options o = {.rmsprop = options ? *options : tn_rmsprop_defaults()};
   return add_group(optimizer, parameters, n, &o);
 }
 
@@ -192,6 +209,8 @@ tn_status tn_optimizer_step(tn_optimizer *optimizer) {
   TN_TRY(tni_nn_not_null(optimizer, "the optimiser"));
   bool grad = tn_grad_mode_set(false);
   tn_status status = TN_OK;
+  for (size_t g = 0; g < optimizer->n_groups && status == TN_OK; g++)
+    status = optimizer->kind->prepare(optimizer, &optimizer->groups[g]);
   for (size_t g = 0; g < optimizer->n_groups && status == TN_OK; g++)
     status = optimizer->kind->step(optimizer, &optimizer->groups[g]);
   tn_grad_mode_set(grad);

@@ -24,6 +24,7 @@ typedef struct tni_nn_param {
 typedef union tni_nn_options {
   tn_sgd_options sgd;
   tn_adam_options adam;
+  tn_rmsprop_options rmsprop;
 } tni_nn_options;
 
 typedef struct tni_nn_group {
@@ -44,7 +45,9 @@ typedef struct tni_nn_kind {
   const char *name;
   const tni_nn_field *fields; /* ends with name NULL; the first is lr */
   const char *slots[TNI_NN_SLOTS];
-  /* Updates the parameters of one group that have gradients. */
+  /* Makes the state that a step of the group needs: those slots of parameters with gradients, and step tensors. */
+  tn_status (*prepare)(tn_optimizer *optimizer, tni_nn_group *group);
+  /* Updates the parameters of one group that have gradients, after prepare. */
   tn_status (*step)(tn_optimizer *optimizer, tni_nn_group *group);
   tn_status (*check)(const tni_nn_options *options); /* beyond ranges; may be NULL */
 } tni_nn_kind;
@@ -59,7 +62,7 @@ struct tn_optimizer {
   tn_tensor **lists[3 + TNI_NN_SLOTS];
 };
 
-extern const tni_nn_kind tni_nn_sgd, tni_nn_adam, tni_nn_adamw;
+extern const tni_nn_kind tni_nn_sgd, tni_nn_adam, tni_nn_adamw, tni_nn_rmsprop;
 
 static inline double tni_nn_field_get(const tni_nn_field *f, const tni_nn_options *o) {
   const char *p = (const char *)o + f->offset;

@@ -55,3 +55,29 @@ ADAM(f64, double, f64)
   }
 SGD(f32, float)
 SGD(f64, double)
+
+/* sq = alpha sq + (1 - alpha) d^2; the step is d / (sqrt(sq - ga^2) + eps), or the momentum buffer that gathers it. ga,
+ * the mean of the gradients, is there if the step is centred; rounding may leave sq - ga^2 below 0, where it is 0. */
+#define RMSPROP(name, T, P)                                                                           \
+  void CPU_FN(cpu_rmsprop_##name)(const cpu_step *s, void *param, const void *grad, void *square_avg, \
+                                  void *grad_avg, void *momentum_buffer, int64_t n) {                 \
+    T *p = param, *sq = square_avg, *ga = grad_avg ? grad_avg : square_avg;                           \
+    T *b = momentum_buffer ? momentum_buffer : square_avg;                                            \
+    const T *g = grad;                                                                                \
+    const T lr = (T)s->lr, alpha = (T)s->beta2, rest = (T)(1 - s->beta2), eps = (T)s->eps;            \
+    const T decay = (T)s->weight_decay, sign = (T)s->grad_scale, momentum = (T)s->momentum;           \
+    const int centered = grad_avg != 0, gathers = momentum_buffer != 0;                               \
+    CPU_INDEPENDENT for (int64_t i = 0; i < n; ++i) {                                                 \
+      const T d = g[i] * sign + decay * p[i];                                                         \
+      const T mean = alpha * ga[i] + rest * d, kept = alpha * sq[i] + rest * d * d;                   \
+      const T spread = centered ? kept - mean * mean : kept;                                          \
+      const T unit = d / (P##_sqrt(spread < 0 ? (T)0 : spread) + eps);                                \
+      const T step = gathers ? momentum * b[i] + unit : unit;                                         \
+      if (centered) ga[i] = mean;                                                                     \
+      if (gathers) b[i] = step;                                                                       \
+      sq[i] = kept;                                                                                   \
+      p[i] -= lr * step;                                                                              \
+    }                                                                                                 \
+  }
+RMSPROP(f32, float, f32)
+RMSPROP(f64, double, f64)

@@ -37,6 +37,8 @@ extern const cpu_pool_fns CPU_FN(cpu_pool_f32);
 extern const cpu_pool_fns CPU_FN(cpu_pool_f64);
 void CPU_FN(cpu_adam_f32)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
 void CPU_FN(cpu_adam_f64)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
+void CPU_FN(cpu_rmsprop_f32)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
+void CPU_FN(cpu_rmsprop_f64)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
 void CPU_FN(cpu_sgd_f32)(const cpu_step *, void *, const void *, void *, int64_t);
 void CPU_FN(cpu_sgd_f64)(const cpu_step *, void *, const void *, void *, int64_t);
 

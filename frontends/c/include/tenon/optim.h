@@ -45,6 +45,20 @@ static inline tn_adam_options tn_adamw_defaults(void) {
   return o;
 }
 
+typedef struct tn_rmsprop_options {
+  double lr;
+  double alpha; /* the share that the mean of squared gradients keeps in a step */
+  double eps;   /* added to the root */
+  double weight_decay;
+  double momentum;
+  bool centered; /* by the variance of the gradients instead of their mean square */
+  bool maximize;
+} tn_rmsprop_options;
+static inline tn_rmsprop_options tn_rmsprop_defaults(void) {
+  tn_rmsprop_options o = {.lr = 1e-2, .alpha = 0.99, .eps = 1e-8};
+  return o;
+}
+
 /* ------------------------------------------------------------------ optimisers */
 
 /* The first group. Parameters are shared: leaves of a floating dtype. options NULL: the defaults above. A
@@ -55,19 +69,25 @@ TN_EXPORT tn_status tn_adam_new(tn_tensor *const *parameters, size_t n, const tn
                                 tn_optimizer **out_optimizer);
 TN_EXPORT tn_status tn_adamw_new(tn_tensor *const *parameters, size_t n, const tn_adam_options *options,
                                  tn_optimizer **out_optimizer);
+TN_EXPORT tn_status tn_rmsprop_new(tn_tensor *const *parameters, size_t n, const tn_rmsprop_options *options,
+                                   tn_optimizer **out_optimizer);
 TN_EXPORT void tn_optimizer_release(tn_optimizer *optimizer); /* NULL is allowed */
 /* Further groups; the optimiser must be of that kind, and no parameter may be in two groups. */
 TN_EXPORT tn_status tn_sgd_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
                                      const tn_sgd_options *options);
 TN_EXPORT tn_status tn_adam_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
                                       const tn_adam_options *options);
+TN_EXPORT tn_status tn_rmsprop_add_group(tn_optimizer *optimizer, tn_tensor *const *parameters, size_t n,
+                                         const tn_rmsprop_options *options);
 TN_EXPORT size_t tn_optimizer_group_count(const tn_optimizer *optimizer);
 TN_EXPORT tn_status tn_optimizer_lr(const tn_optimizer *optimizer, size_t group, double *out_lr);
 TN_EXPORT tn_status tn_optimizer_set_lr(tn_optimizer *optimizer, size_t group, double lr);
 
 /* Sets every gradient to none. */
 TN_EXPORT tn_status tn_optimizer_zero_grad(tn_optimizer *optimizer);
-/* Updates every parameter that has a gradient; the others keep value and state. */
+/* Updates every parameter that has a gradient; the others keep value and state. The state of all groups is made
+ * before the first parameter is written, so that running out of memory there changes nothing: with room again the
+ * same step can be made. */
 TN_EXPORT tn_status tn_optimizer_step(tn_optimizer *optimizer);
 
 /* "group.0.lr", ... as numbers, "state.3.exp_avg", ... as tensors that share memory with the optimiser;
