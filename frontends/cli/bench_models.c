@@ -74,7 +74,7 @@ enum { LAYERS = 4, WIDTH = 128, HEADS = 4, CONTEXT = 64, VOCABULARY = 65 };
 
 /* Where a layer's parameters begin, and what they are, in this order. */
 enum {
-  FIRST_LAYER = 3,
+  FIRST_LAYER = 2,
   LN1_W = 0,
   LN1_B,
   QKV_W,
@@ -90,18 +90,24 @@ enum {
 };
 enum { LAYER_PARAMETERS = 12 };
 
-/* p[0], p[1]: embeddings of characters and places; p[2]: the causal mask, no parameter; then the layers, the last
- * norm and the head. */
-static tn_tensor *attention(tn_tensor *const *p, tn_tensor *mask, tn_tensor *x, tn_dim batch) {
-  const int64_t split[] = {batch, CONTEXT, 3, HEADS, WIDTH / HEADS}, order[] = {2, 0, 3, 1, 4};
-  const int64_t back[] = {0, 2, 1, 3}, joined[] = {batch, CONTEXT, WIDTH};
-  tn_tensor *qkv = tns_permute(tns_view_op(tns_linear(x, p[QKV_W], p[QKV_B]), split, 5), order, 5);
-  tn_tensor *q = tns_select(qkv, 0, 0), *k = tns_select(qkv, 0, 1), *v = tns_select(qkv, 0, 2);
-  tn_tensor *scores =
-      tns_mul_scalar(tns_matmul(q, tns_transpose(k, -2, -1)), tn_float(1.0 / sqrt((double)(WIDTH / HEADS))));
-  scores = tns_softmax(tns_masked_fill(scores, mask, tn_float(-INFINITY)), -1, TN_DTYPE_NONE);
-  tn_tensor *y = tns_reshape(tns_permute(tns_matmul(scores, v), back, 4), joined, 3);
-  return tns_linear(y, p[OUT_W], p[OUT_B]);
+/* p[0], p[1]: embeddings of characters and places; then the layers, the last norm and the head. */
+
+/* The three thirds of the last dim of qkv as [batch, heads, context, width / heads]; NULL after a failure. */
+static void split_heads(tn_tensor *qkv, tn_tensor **out_parts) {
+  const int64_t batch = qkv ? tn_tensor_sizes(qkv)[0] : 0, heads[] = {batch, CONTEXT, HEADS, WIDTH / HEADS};
+  tn_tensor *parts[3] = {NULL};
+  size_t n = 0;
+  bool made = qkv && tn_scope_note(tn_split(qkv, WIDTH, -1, parts, 3, &n)) == TN_OK;
+  for (int i = 0; i < 3; i++)
+    out_parts[i] = made ? tns_transpose(tns_view_op(tn_scope_add(parts[i]), heads, 4), 1, 2) : NULL;
+}
+
+static tn_tensor *attention(tn_tensor *const *p, tn_tensor *x) {
+  const int64_t joined[] = {-1, CONTEXT, WIDTH};
+  tn_tensor *t[3];
+  split_heads(tns_linear(x, p[QKV_W], p[QKV_B]), t);
+  tn_tensor *y = tns_scaled_dot_product_attention(t[0], t[1], t[2], NULL, 0.0, true, NULL, false);
+  return tns_linear(tns_reshape(tns_transpose(y, 1, 2), joined, 3), p[OUT_W], p[OUT_B]);
 }
 
 static tn_tensor *norm(tn_tensor *x, tn_tensor *weight, tn_tensor *bias) {
@@ -109,29 +115,27 @@ static tn_tensor *norm(tn_tensor *x, tn_tensor *weight, tn_tensor *bias) {
   return tns_layer_norm(x, &width, 1, weight, bias, 1e-5, true);
 }
 
+/* A layer in a scope of its own: what no gradient needs is released as it ends. */
+static tn_tensor *layer(tn_tensor *const *p, tn_tensor *x) {
+  tn_scope *scope = NULL;
+  if (tn_scope_note(tn_scope_begin(&scope)) != TN_OK) return NULL;
+  x = tns_add(x, attention(p, norm(x, p[LN1_W], p[LN1_B])), tn_int(1));
+  tn_tensor *up = tns_gelu(tns_linear(norm(x, p[LN2_W], p[LN2_B]), p[UP_W], p[UP_B]), "none");
+  tn_tensor *y = tn_scope_keep(tns_add(x, tns_linear(up, p[DOWN_W], p[DOWN_B]), tn_int(1)));
+  if (tn_scope_note(tn_scope_end(scope)) == TN_OK) return tn_scope_add(y);
+  tn_tensor_release(y);
+  return NULL;
+}
+
 static tn_tensor *transformer_loss(tni_bench_model *m, tn_tensor *input, tn_tensor *target) {
   const tn_dim batch = tn_tensor_sizes(input)[0];
   const int64_t flat[] = {batch * CONTEXT, VOCABULARY}, flat_target[] = {batch * CONTEXT};
   tn_tensor *x = tns_add(tns_embedding(m->p[0], input, -1, false, false), m->p[1], tn_int(1));
-  for (int l = 0; l < LAYERS; l++) {
-    tn_tensor *const *p = m->p + FIRST_LAYER + l * LAYER_PARAMETERS;
-    x = tns_add(x, attention(p, m->p[2], norm(x, p[LN1_W], p[LN1_B]), batch), tn_int(1));
-    tn_tensor *up = tns_gelu(tns_linear(norm(x, p[LN2_W], p[LN2_B]), p[UP_W], p[UP_B]), "none");
-    x = tns_add(x, tns_linear(up, p[DOWN_W], p[DOWN_B]), tn_int(1));
-  }
+  for (int l = 0; l < LAYERS; l++) x = layer(m->p + FIRST_LAYER + l * LAYER_PARAMETERS, x);
   tn_tensor *const *last = m->p + FIRST_LAYER + LAYERS * LAYER_PARAMETERS;
   x = tns_linear(norm(x, last[0], last[1]), last[2], NULL);
   return tns_cross_entropy_loss(tns_view_op(x, flat, 2), tns_view_op(target, flat_target, 1), NULL, 1, -100,
                                 0.0);
-}
-
-static tn_status make_mask(tni_bench_model *m) {
-  tn_tensor *ones = NULL;
-  TN_TRY(tn_full((const tn_dim[]){CONTEXT, CONTEXT}, 2, tn_int(1), TN_OPTIONS(.dtype = TN_BOOL), &ones));
-  tn_status status = tn_triu(ones, 1, &m->p[m->n]);
-  tn_tensor_release(ones);
-  if (status == TN_OK) m->n++;
-  return status;
 }
 
 static tn_status make_layer(tni_bench_model *m) {
@@ -149,26 +153,16 @@ static tn_status make_layer(tni_bench_model *m) {
   return add_vector(m, WIDTH, 0.0);
 }
 
-/* All but the mask. */
-static tn_status optimise(tni_bench_model *m) {
-  tn_tensor *list[TNI_BENCH_PARAMETERS];
-  size_t n = 0;
-  for (size_t i = 0; i < m->n; i++)
-    if (i != 2) list[n++] = m->p[i];
-  return tn_adamw_new(list, n, NULL, &m->optimizer);
-}
-
 tn_status tni_bench_transformer(tni_bench *b, tni_bench_model *m) {
   const tn_dim sizes[] = {b->which->size, CONTEXT};
   m->loss = transformer_loss;
   TN_TRY(add_parameter(m, (const tn_dim[]){VOCABULARY, WIDTH}, 2, 0.02, 0.0));
   TN_TRY(add_parameter(m, (const tn_dim[]){CONTEXT, WIDTH}, 2, 0.02, 0.0));
-  TN_TRY(make_mask(m));
   for (int l = 0; l < LAYERS; l++) TN_TRY(make_layer(m));
   TN_TRY(add_vector(m, WIDTH, 1.0));
   TN_TRY(add_vector(m, WIDTH, 0.0));
   TN_TRY(add_weight(m, VOCABULARY, WIDTH));
   for (int i = 0; i < 2; i++)
     TN_TRY(tn_randint(VOCABULARY, sizes, 2, TN_OPTIONS(.dtype = TN_INT64), &b->t[i]));
-  return optimise(m);
+  return tn_adamw_new(m->p, m->n, NULL, &m->optimizer);
 }

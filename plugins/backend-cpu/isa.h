@@ -157,6 +157,55 @@ typedef struct cpu_pool_fns {
   void (*unmean[2])(const cpu_pool *p, const void *grad, void *input);
 } cpu_pool_fns;
 
+/* ------------------------------------------------------------------ attention */
+
+/* Rows and columns of a table of scores. */
+enum { CPU_TILE = 64 };
+
+/* A matrix where it lies; strides in elements. */
+typedef struct cpu_matrix {
+  const void *data;
+  int64_t row, col;
+} cpu_matrix;
+
+/* Some rows of queries against some keys of one head; see per-isa/attention.inc. All of one floating type, tables
+ * [CPU_TILE][CPU_TILE]; "turned" is transposed, [width][CPU_TILE]; other operands are rows, as wide as whole panels. */
+typedef struct cpu_attention_tile {
+  int64_t rows, keys; /* 1 to CPU_TILE */
+  int64_t seen;       /* row i sees the first seen + i keys, or all */
+  int64_t e, v;       /* widths of query and key, of value */
+  const void *query_turned, *key_turned;
+  const void *mask; /* a table added to the scores; NULL: none */
+  bool mask_hides;  /* instead: 0 hides a key, whatever its score */
+  void *scores;
+  const void *value; /* forward */
+  int64_t value_row;
+  void *sums, *tops;                     /* running: weights times values, greatest scores, ... */
+  double *totals;                        /* ... sums of exponentials */
+  const void *value_turned, *grad_turned; /* backward */
+  const void *query, *key, *grad;
+  int64_t query_row, key_row, grad_row;
+  const void *logsumexp, *deltas;
+  void *second;                              /* a second table */
+  void *query_sums, *key_sums, *value_sums; /* gradients, added to; the first two lack the scale */
+} cpu_attention_tile;
+
+typedef struct cpu_attention_fns {
+  int32_t panel; /* widths are rounded up to a multiple of it */
+  /* out[p][j] = scale * x[j][p] for j < n, 0 for the other columns. */
+  void (*turn)(void *out, const cpu_matrix *x, int64_t n, int64_t width, double scale);
+  /* n rows of x side by side, each as wide as whole panels; what is added is 0. */
+  void (*flat)(void *out, const cpu_matrix *x, int64_t n, int64_t width);
+  /* deltas[j] = the sum of x[j] * y[j]; both have unit strides along a row. */
+  void (*dots)(void *deltas, const cpu_matrix *x, const cpu_matrix *y, int64_t n, int64_t width);
+  void (*forward)(const cpu_attention_tile *t);
+  /* The results from what forward left: t's sums over its totals to out (row: its stride; may be sums). */
+  void (*finish)(const cpu_attention_tile *t, void *out, int64_t row, void *logsumexp);
+  void (*backward)(const cpu_attention_tile *t);
+  /* out[j][p] = scale * x[j][p]; unit strides along a row; out may be x. */
+  void (*scale)(void *out, int64_t row, const cpu_matrix *x, int64_t n, int64_t width, double scale);
+} cpu_attention_fns;
+
 /* ------------------------------------------------------------------ optimiser steps */
 
 /* Plain numbers of one step over one tensor; see per-isa/optim.c. */
@@ -200,6 +249,8 @@ typedef struct cpu_isa {
   cpu_sgd_fn sgd_f32, sgd_f64;
   const cpu_conv_tile *conv_tile_f32;
   const cpu_conv_tile *conv_tile_f64;
+  const cpu_attention_fns *attention_f32;
+  const cpu_attention_fns *attention_f64;
 } cpu_isa;
 
 extern const cpu_isa cpu_isa_scalar;

@@ -1,294 +1,368 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, forward and backward, a block of query rows at a time: scores of the block against all keys that it may
- * see, softmax of each row, product with the values. Memory grows with rows of a block times keys, never with
- * queries times keys. The backward makes the probabilities again, block by block.
+ * Attention, forward and backward: walks the tiles of per-isa/attention.inc over heads, rows and keys, brings each
+ * tile's operands to the form that the loops read, and writes results in any strides and dtype. Memory grows with
+ * rows and with keys, never with their product.
  *
- * Threads share (batch, head, block) forward; backward (batch, head of key), since the blocks of the heads of query
- * that share it add up in its gradients, in order.
+ * Threads share (batch, head, rows of a tile) forward; backward (batch, head of key), since the rows of the heads of
+ * query that share it add up in its gradients, in order. See Note [Attention in tiles].
  */
 #include <math.h>
 #include <tenon/kit/shape.h>
 
-#include "plugins/backend-cpu/images.h"
+#include "plugins/backend-cpu/cpu.h"
 
-/* Four-dimensional operand in the dtype that computes; strides in elements. */
+/* A four-dimensional operand; strides in elements. */
 typedef struct operand {
-  const char *data;
-  int64_t strides[4];
+  const tn_view *view;
+  int64_t width;
+  int read, turned, flat; /* areas of scratch */
 } operand;
 
+/* What a worker's scratch holds, each from an address of 64 bytes on. */
+enum {
+  SCORES,
+  SECOND,
+  MASK,
+  QUERY_READ,
+  KEY_READ,
+  VALUE_READ,
+  GRAD_READ,
+  QUERY_TURNED,
+  KEY_TURNED,
+  VALUE_TURNED,
+  GRAD_TURNED,
+  QUERY_FLAT,
+  KEY_FLAT,
+  VALUE_FLAT,
+  GRAD_FLAT,
+  ROW_SUMS, /* forward: a tile's results; backward: gradients of all rows of the heads that share keys */
+  KEY_SUMS,
+  VALUE_SUMS,
+  TOPS, /* a number per row of ROW_SUMS: forward the greatest scores, backward what forward left */
+  TOTALS,
+  LINE,
+  AREAS
+};
+
 typedef struct attention {
-  tn_dtype dtype;
+  tn_dtype dtype; /* that computes */
   size_t size;
-  const cpu_gemm_kernel *gemm;
-  const cpu_row_fns *rows;
-  int64_t batch, heads, groups; /* groups: heads of key and value */
+  const cpu_attention_fns *fns;
+  int64_t batch, heads, shared; /* shared: heads of query for one of key */
   int64_t n_rows, n_keys, e, v; /* e: width of query and key, v: of value */
-  int64_t block, blocks;
+  int64_t blocks;               /* of rows */
   bool causal;
   double scale;
   operand query, key, value, grad;
-  const tn_view *mask;
+  const tn_view *output, *logsumexp, *mask;
+  const tn_view *results[3];
   tn_dim mask_strides[4];
-  char *out, *logsumexp, *query_grad, *key_grad, *value_grad; /* row-major */
   char *scratch;
-  size_t table_bytes, scratch_each; /* one block's scores; a worker's share */
+  size_t area[AREAS + 1]; /* where each begins; the last: bytes of a worker */
 } attention;
 
-static tn_status read_operand(tn_call *call, const tn_view *v, tn_dtype dtype, operand *out) {
-  tn_dim strides[TN_MAX_RANK];
-  const void *data = v->data;
-  const tn_dim *own = v->strides;
-  if (v->dtype != dtype) {
-    TN_TRY(cpu_contiguous_data(call, v, dtype, &data));
-    tn_shape_contiguous_strides(v->ndim, v->sizes, strides);
-    own = strides;
-  }
-  out->data = data;
-  for (int i = 0; i < 4; ++i) out->strides[i] = own[i];
-  return TN_OK;
+/* ------------------------------------------------------------------ scratch */
+
+static int64_t wide(const attention *a, int64_t n) {
+  return (n + a->fns->panel - 1) / a->fns->panel * a->fns->panel;
 }
 
-/* ------------------------------------------------------------------ set-up */
-
-static size_t product_bytes(const attention *a, int64_t m, int64_t n, int64_t k) {
-  cpu_gemm g = {
-      .m = m, .n = n, .k = k, .a_row = 2, .a_col = 2, .b_row = 2, .b_col = 2, .c_row = n, .c_col = 1};
-  return a->gemm->scratch_bytes(&g);
+/* Elements of each area. */
+static void count_areas(const attention *a, bool backward, double *n) {
+  const double tile = CPU_TILE, e = (double)wide(a, a->e), v = (double)wide(a, a->v);
+  const double rows = backward ? (double)a->n_rows * (double)a->shared : tile;
+  n[SCORES] = n[MASK] = tile * tile;
+  n[QUERY_READ] = n[KEY_READ] = n[QUERY_TURNED] = n[KEY_TURNED] = tile * e;
+  n[VALUE_READ] = n[VALUE_FLAT] = tile * v;
+  n[ROW_SUMS] = rows * (backward ? e : v);
+  n[TOPS] = rows;
+  n[TOTALS] = 2 * rows; /* of doubles */
+  n[LINE] = e > v ? e : v;
+  if (!backward) return;
+  n[SECOND] = tile * tile;
+  n[QUERY_FLAT] = n[KEY_FLAT] = n[KEY_SUMS] = tile * e;
+  n[GRAD_READ] = n[GRAD_FLAT] = n[GRAD_TURNED] = n[VALUE_TURNED] = n[VALUE_SUMS] = tile * v;
 }
 
-static size_t most_product_bytes(const attention *a) {
-  size_t most = product_bytes(a, a->block, a->n_keys, a->e > a->v ? a->e : a->v);
-  size_t wide = product_bytes(a, a->block, a->e > a->v ? a->e : a->v, a->n_keys);
-  size_t tall = product_bytes(a, a->n_keys, a->e > a->v ? a->e : a->v, a->block);
-  most = wide > most ? wide : most;
-  return ((tall > most ? tall : most) + 63) / 64 * 64;
-}
-
-/* tables: score tables a worker holds. */
-static tn_status begin(tn_call *call, const tn_value *operands, const tn_value *mask, attention *a,
-                       int tables) {
-  enum { BLOCK = 64 };
-  const tn_view *query = operands[0].u.v, *key = operands[1].u.v, *value = operands[2].u.v;
+static tn_status take_scratch(tn_call *call, attention *a, bool backward) {
+  double n[AREAS] = {0}, bytes = 0;
   void *scratch;
-  a->dtype = cpu_wide(query->dtype);
-  a->size = tn_kit_dtype_size(a->dtype);
-  a->gemm = a->dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64;
-  a->rows = a->dtype == TN_FLOAT32 ? cpu_now->rows_f32 : cpu_now->rows_f64;
-  a->batch = query->sizes[0];
-  a->heads = query->sizes[1];
-  a->groups = key->sizes[1];
-  a->n_rows = query->sizes[2];
-  a->n_keys = key->sizes[2];
-  a->e = query->sizes[3];
-  a->v = value->sizes[3];
-  a->block = a->n_rows < BLOCK ? a->n_rows : BLOCK;
-  a->blocks = (a->n_rows + BLOCK - 1) / BLOCK;
-  TN_TRY(read_operand(call, query, a->dtype, &a->query));
-  TN_TRY(read_operand(call, key, a->dtype, &a->key));
-  TN_TRY(read_operand(call, value, a->dtype, &a->value));
-  a->mask = cpu_view(mask);
-  if (a->mask)
-    tn_shape_expand_strides(a->mask->ndim, a->mask->sizes, a->mask->strides, 4,
-                            (const tn_dim[4]){a->batch, a->heads, a->n_rows, a->n_keys}, a->mask_strides);
-  a->table_bytes = ((size_t)(a->block * a->n_keys) * a->size + 63) / 64 * 64;
-  a->scratch_each = a->table_bytes * (size_t)tables + most_product_bytes(a);
-  TN_TRY(cpu_scratch(call, a->scratch_each * (size_t)tn_kit_host()->num_threads(), &scratch));
+  count_areas(a, backward, n);
+  for (int i = 0; i < AREAS; ++i) {
+    a->area[i] = (size_t)bytes;
+    bytes = ceil((bytes + n[i] * (double)a->size) / 64) * 64;
+    if (bytes > 0x1p52)
+      return TN_FAIL(TN_ERR_OUT_OF_MEMORY, "attention over %lld rows of width %lld needs %g bytes of scratch",
+                     (long long)a->n_rows, (long long)a->e, bytes);
+  }
+  a->area[AREAS] = (size_t)bytes;
+  TN_TRY(cpu_scratch(call, a->area[AREAS] * (size_t)tn_kit_host()->num_threads(), &scratch));
   a->scratch = scratch;
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ one block */
-
-/* n rows of one head, and the keys that they may see. */
-typedef struct tile {
-  int64_t batch, head, group, row, n, keys;
-  char *table, *second, *product; /* scratch */
-} tile;
-
-static tile tile_of(const attention *a, int64_t batch, int64_t head, int64_t row, int32_t worker,
-                    int tables) {
-  tile t = {.batch = batch, .head = head, .group = head / (a->heads / a->groups), .row = row};
-  t.n = a->n_rows - row < a->block ? a->n_rows - row : a->block;
-  t.keys = a->causal && row + t.n < a->n_keys ? row + t.n : a->n_keys;
-  t.table = a->scratch + (size_t)worker * a->scratch_each;
-  t.second = t.table + a->table_bytes;
-  t.product = t.table + (size_t)tables * a->table_bytes;
-  return t;
+static void *area(const attention *a, int32_t worker, int which) {
+  return a->scratch + (size_t)worker * a->area[AREAS] + a->area[which];
 }
 
-static const char *at(const attention *a, const operand *o, int64_t batch, int64_t head, int64_t row) {
-  return o->data + (batch * o->strides[0] + head * o->strides[1] + row * o->strides[2]) * (int64_t)a->size;
+/* args: query, key, value; mask */
+static void describe(attention *a, const tn_value *operands, const tn_value *mask) {
+  const tn_view *query = operands[0].u.v, *key = operands[1].u.v, *value = operands[2].u.v;
+  a->dtype = cpu_wide(query->dtype);
+  a->size = tn_kit_dtype_size(a->dtype);
+  a->fns = a->dtype == TN_FLOAT32 ? cpu_now->attention_f32 : cpu_now->attention_f64;
+  a->batch = query->sizes[0];
+  a->heads = query->sizes[1];
+  a->shared = a->heads / key->sizes[1];
+  a->n_rows = query->sizes[2];
+  a->n_keys = key->sizes[2];
+  a->e = query->sizes[3];
+  a->v = value->sizes[3];
+  a->blocks = (a->n_rows + CPU_TILE - 1) / CPU_TILE;
+  a->query = (operand){query, a->e, QUERY_READ, QUERY_TURNED, QUERY_FLAT};
+  a->key = (operand){key, a->e, KEY_READ, KEY_TURNED, KEY_FLAT};
+  a->value = (operand){value, a->v, VALUE_READ, VALUE_TURNED, VALUE_FLAT};
+  a->mask = cpu_view(mask);
+  if (a->mask)
+    tn_shape_expand_strides(a->mask->ndim, a->mask->sizes, a->mask->strides, 4,
+                            (const tn_dim[4]){a->batch, a->heads, a->n_rows, a->n_keys}, a->mask_strides);
 }
 
-static void *number_at(const attention *a, char *table, int64_t i) { return table + (size_t)i * a->size; }
-static double get(const attention *a, const char *table, int64_t i) {
-  return cpu_get_double(table + (size_t)i * a->size, a->dtype);
-}
-static void put(const attention *a, char *table, int64_t i, double value) {
-  if (a->dtype == TN_FLOAT32)
-    *(float *)number_at(a, table, i) = (float)value;
-  else
-    *(double *)number_at(a, table, i) = value;
+/* ------------------------------------------------------------------ a tile's operands */
+
+/* Some rows of one head of one batch. */
+typedef struct place {
+  int64_t batch, head, row, n;
+} place;
+
+static place place_of(int64_t batch, int64_t head, int64_t row, int64_t n_rows) {
+  return (place){batch, head, row, n_rows - row < CPU_TILE ? n_rows - row : CPU_TILE};
 }
 
-/* table (n x keys) = alpha * rows of x @ (rows of y)^T, both w wide. */
-static void score(const attention *a, const tile *t, const operand *x, const operand *y, int64_t w,
-                  double alpha, char *table) {
-  cpu_gemm g = {.m = t->n,
-                .n = t->keys,
-                .k = w,
-                .alpha = alpha,
-                .a = at(a, x, t->batch, t->head, t->row),
-                .a_row = x->strides[2],
-                .a_col = x->strides[3],
-                .b = at(a, y, t->batch, t->group, 0),
-                .b_row = y->strides[3],
-                .b_col = y->strides[2],
-                .c = table,
-                .c_row = t->keys,
-                .c_col = 1};
-  a->gemm->run(&g, t->product);
+static char *address(const tn_view *v, const place *p, int64_t row) {
+  int64_t at = p->batch * v->strides[0] + p->head * v->strides[1] + (p->row + row) * v->strides[2];
+  return (char *)v->data + at * v->itemsize;
 }
 
-static void hide_row(const attention *a, const tile *t, int64_t i, char *row) {
-  double block[CPU_BLOCK];
+/* v's rows there as a matrix of the dtype that computes: where they lie, or read into room (then width wide). */
+static cpu_matrix rows_of(const attention *a, const tn_view *v, const place *p, void *room) {
+  if (v->dtype == a->dtype) return (cpu_matrix){address(v, p, 0), v->strides[2], v->strides[3]};
+  for (int64_t j = 0; j < p->n; ++j)
+    cpu_read((char *)room + (size_t)(j * v->sizes[3]) * a->size, a->dtype, address(v, p, j), v->dtype,
+             cpu_stride_bytes(v, 3), v->sizes[3]);
+  return (cpu_matrix){room, v->sizes[3], 1};
+}
+
+static const void *turned(const attention *a, const operand *o, const cpu_matrix *x, int64_t n, double scale,
+                          int32_t worker) {
+  void *out = area(a, worker, o->turned);
+  a->fns->turn(out, x, n, o->width, scale);
+  return out;
+}
+
+/* Rows of whole panels: where they lie, if they are as wide. */
+static const void *flat(const attention *a, const operand *o, const cpu_matrix *x, int64_t n, int32_t worker,
+                        int64_t *out_row) {
+  void *out = area(a, worker, o->flat);
+  const int64_t width = wide(a, o->width);
+  if (x->col == 1 && width == o->width) {
+    *out_row = x->row;
+    return x->data;
+  }
+  a->fns->flat(out, x, n, o->width);
+  *out_row = width;
+  return out;
+}
+
+/* The part of the mask over rows p and n keys from key on, in the dtype that computes. */
+static void read_mask(const attention *a, const place *p, int64_t key, int64_t n, int32_t worker,
+                      cpu_attention_tile *t) {
   const tn_view *mask = a->mask;
-  int64_t step = a->mask_strides[3] * mask->itemsize;
-  const char *from =
-      (const char *)mask->data +
-      (t->batch * a->mask_strides[0] + t->head * a->mask_strides[1] + (t->row + i) * a->mask_strides[2]) *
-          mask->itemsize;
-  for (int64_t k = 0; k < t->keys; k += CPU_BLOCK) {
-    int64_t m = t->keys - k < CPU_BLOCK ? t->keys - k : CPU_BLOCK;
-    cpu_read(block, TN_FLOAT64, from + k * step, mask->dtype, step, m);
-    for (int64_t j = 0; j < m; ++j)
-      if (mask->dtype != TN_BOOL)
-        put(a, row, k + j, get(a, row, k + j) + block[j]);
-      else if (block[j] == 0)
-        put(a, row, k + j, -INFINITY);
+  const tn_dim *strides = a->mask_strides;
+  char *out = area(a, worker, MASK);
+  t->mask = mask ? out : NULL;
+  if (!mask) return;
+  t->mask_hides = mask->dtype == TN_BOOL;
+  int64_t at = p->batch * strides[0] + p->head * strides[1] + p->row * strides[2] + key * strides[3];
+  for (int64_t i = 0; i < p->n; ++i, at += strides[2])
+    cpu_read(out + (size_t)(i * CPU_TILE) * a->size, a->dtype, (const char *)mask->data + at * mask->itemsize,
+             mask->dtype, strides[3] * mask->itemsize, n);
+}
+
+/* Scaled rows of x to v's rows at p. */
+static void write_rows(const attention *a, const tn_view *v, const place *p, const void *x, double scale,
+                       int32_t worker) {
+  const int64_t width = v->sizes[3];
+  cpu_matrix from = {x, wide(a, width), 1};
+  if (v->dtype == a->dtype && v->strides[3] == 1) {
+    a->fns->scale(address(v, p, 0), v->strides[2], &from, p->n, width, scale);
+    return;
+  }
+  void *line = area(a, worker, LINE);
+  for (int64_t j = 0; j < p->n; ++j) {
+    a->fns->scale(line, width, &from, 1, width, scale);
+    cpu_write(address(v, p, j), v->dtype, cpu_stride_bytes(v, 3), line, a->dtype, width);
+    from.data = (const char *)from.data + (size_t)from.row * a->size;
   }
 }
 
-/* Scores to probabilities; the natural logarithm of the row's sum of exponentials, -inf for one that sees nothing. */
-static double soften_row(const attention *a, const tile *t, int64_t i, char *row) {
-  if (t->keys == 0) return -INFINITY; /* nothing to see, and no memory */
-  int64_t best = 0, seen = a->causal && t->row + i + 1 < t->keys ? t->row + i + 1 : t->keys;
-  if (a->mask) hide_row(a, t, i, row);
-  for (int64_t j = 1; j < seen; ++j) best = get(a, row, j) > get(a, row, best) ? j : best;
-  double top = seen ? get(a, row, best) : -INFINITY;
-  bool dead = top == -INFINITY;
-  memset(row + (size_t)(dead ? 0 : seen) * a->size, 0, (size_t)(t->keys - (dead ? 0 : seen)) * a->size);
-  if (dead) return -INFINITY;
-  a->rows->softmax(row, row, seen);
-  return top - log(get(a, row, best));
+/* Keys that rows p see, and for the tile from key on how many of it the first of them sees. */
+static int64_t keys_of(const attention *a, const place *p) {
+  return a->causal && p->row + p->n < a->n_keys ? p->row + p->n : a->n_keys;
+}
+static int64_t seen_of(const attention *a, const place *p, int64_t key) {
+  return a->causal ? p->row - key + 1 : CPU_TILE;
+}
+
+/* Fewest multiply-adds worth a thread, as tasks of `each`. */
+static int64_t grain(double each) {
+  const double n = 0x1p19 / (each + 1);
+  return n < 1 ? 1 : (int64_t)n;
 }
 
 /* ------------------------------------------------------------------ forward */
 
-static tn_status forward_chunk(int64_t begin_task, int64_t end, int32_t worker, void *ctx) {
+static void forward_rows(const attention *a, const place *p, int32_t worker, cpu_attention_tile *t) {
+  const int64_t end = keys_of(a, p);
+  for (int64_t i = 0; i < p->n; ++i) {
+    cpu_put_scalar((char *)t->tops + (size_t)i * a->size, a->dtype, &(cpu_scalar){-INFINITY, 0});
+    t->totals[i] = 0;
+  }
+  memset(t->sums, 0, (size_t)(p->n * wide(a, a->v)) * a->size);
+  cpu_matrix x = rows_of(a, a->query.view, p, area(a, worker, QUERY_READ));
+  t->query_turned = turned(a, &a->query, &x, p->n, a->scale, worker);
+  for (int64_t key = 0; key < end; key += CPU_TILE) {
+    const place at = place_of(p->batch, p->head / a->shared, key, end);
+    t->keys = at.n;
+    t->seen = seen_of(a, p, key);
+    x = rows_of(a, a->key.view, &at, area(a, worker, KEY_READ));
+    t->key_turned = turned(a, &a->key, &x, at.n, 1, worker);
+    x = rows_of(a, a->value.view, &at, area(a, worker, VALUE_READ));
+    t->value = flat(a, &a->value, &x, at.n, worker, &t->value_row);
+    read_mask(a, p, key, at.n, worker, t);
+    a->fns->forward(t);
+  }
+}
+
+static tn_status forward_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const attention *a = ctx;
-  for (int64_t task = begin_task; task < end; ++task) {
-    int64_t head = task / a->blocks;
-    tile t = tile_of(a, head / a->heads, head % a->heads, task % a->blocks * a->block, worker, 1);
-    int64_t first = head * a->n_rows + t.row;
-    score(a, &t, &a->query, &a->key, a->e, a->scale, t.table);
-    for (int64_t i = 0; i < t.n; ++i)
-      put(a, a->logsumexp, first + i, soften_row(a, &t, i, number_at(a, t.table, i * t.keys)));
-    cpu_gemm g = {.m = t.n,
-                  .n = a->v,
-                  .k = t.keys,
-                  .alpha = 1,
-                  .a = t.table,
-                  .a_row = t.keys,
-                  .a_col = 1,
-                  .b = at(a, &a->value, t.batch, t.group, 0),
-                  .b_row = a->value.strides[2],
-                  .b_col = a->value.strides[3],
-                  .c = number_at(a, a->out, first * a->v),
-                  .c_row = a->v,
-                  .c_col = 1};
-    a->gemm->run(&g, t.product);
+  const tn_view *out = a->results[0];
+  cpu_attention_tile t = {.e = a->e,
+                          .v = a->v,
+                          .scores = area(a, worker, SCORES),
+                          .sums = area(a, worker, ROW_SUMS),
+                          .tops = area(a, worker, TOPS),
+                          .totals = area(a, worker, TOTALS)};
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t head = task / a->blocks;
+    const place p = place_of(head / a->heads, head % a->heads, task % a->blocks * CPU_TILE, a->n_rows);
+    void *logs = (char *)a->logsumexp->data + (size_t)(head * a->n_rows + p.row) * a->size;
+    t.rows = p.n;
+    forward_rows(a, &p, worker, &t);
+    if (out->dtype == a->dtype && out->strides[3] == 1) {
+      a->fns->finish(&t, address(out, &p, 0), out->strides[2], logs);
+    } else {
+      a->fns->finish(&t, t.sums, wide(a, a->v), logs);
+      write_rows(a, out, &p, t.sums, 1, worker);
+    }
   }
   return TN_OK;
 }
 
 /* args: query key value attn_mask is_causal scale */
 tn_status cpu_op_attention(tn_call *call, const tn_value *args, tn_value *out) {
-  attention a = {.causal = args[4].u.i, .scale = args[5].u.f};
-  cpu_image result, sums;
-  if (out[1].u.v->numel == 0) return TN_OK;
-  TN_TRY(begin(call, args, &args[3], &a, 1));
-  TN_TRY(cpu_image_begin(call, &out[0], a.dtype, false, &result));
-  TN_TRY(cpu_image_begin(call, &out[1], a.dtype, false, &sums));
-  a.out = result.data;
-  a.logsumexp = sums.data;
-  TN_TRY(tn_kit_host()->parallel_for(a.batch * a.heads * a.blocks, 1, forward_chunk, &a));
-  TN_TRY(cpu_image_end(&result));
-  return cpu_image_end(&sums);
+  attention a = {
+      .causal = args[4].u.i, .scale = args[5].u.f, .results = {out[0].u.v}, .logsumexp = out[1].u.v};
+  if (a.logsumexp->numel == 0) return TN_OK;
+  describe(&a, args, &args[3]);
+  TN_TRY(take_scratch(call, &a, false));
+  const double each =
+      (double)(a.n_rows < CPU_TILE ? a.n_rows : CPU_TILE) * (double)a.n_keys * (double)(a.e + a.v);
+  return tn_kit_host()->parallel_for(a.batch * a.heads * a.blocks, grain(each), forward_chunk, &a);
 }
 
 /* ------------------------------------------------------------------ backward */
 
-/* Adds alpha * table^T @ rows of x (w wide) to the keys' rows of sums. */
-static void add_keys(const attention *a, const tile *t, char *table, const operand *x, int64_t w,
-                     double alpha, char *sums) {
-  cpu_gemm g = {.m = t->keys,
-                .n = w,
-                .k = t->n,
-                .alpha = alpha,
-                .beta = 1,
-                .a = table,
-                .a_row = 1,
-                .a_col = t->keys,
-                .b = at(a, x, t->batch, t->head, t->row),
-                .b_row = x->strides[2],
-                .b_col = x->strides[3],
-                .c_row = w,
-                .c_col = 1,
-                .c = number_at(a, sums, (t->batch * a->groups + t->group) * a->n_keys * w)};
-  a->gemm->run(&g, t->product);
+/* The numbers that forward left for the rows of head, and the sums of grad * output. */
+static void read_rows(const attention *a, const place *p, int32_t worker, void *logs, void *deltas) {
+  const tn_view *l = a->logsumexp;
+  const char *from =
+      (const char *)l->data +
+      (p->batch * l->strides[0] + p->head * l->strides[1] + p->row * l->strides[2]) * l->itemsize;
+  cpu_read(logs, a->dtype, from, l->dtype, cpu_stride_bytes(l, 2), p->n);
+  cpu_matrix x = rows_of(a, a->grad.view, p, area(a, worker, GRAD_READ));
+  cpu_matrix y = rows_of(a, a->output, p, area(a, worker, VALUE_READ));
+  cpu_matrix grad = {.col = 1}, output = {.col = 1};
+  grad.data = flat(a, &a->grad, &x, p->n, worker, &grad.row);
+  output.data = flat(a, &a->value, &y, p->n, worker, &output.row);
+  a->fns->dots(deltas, &grad, &output, p->n, a->v);
 }
 
-static void backward_block(const attention *a, const tile *t) {
-  score(a, t, &a->query, &a->key, a->e, a->scale, t->table);
-  for (int64_t i = 0; i < t->n; ++i) soften_row(a, t, i, number_at(a, t->table, i * t->keys));
-  add_keys(a, t, t->table, &a->grad, a->v, 1, a->value_grad);
-  score(a, t, &a->grad, &a->value, a->v, 1, t->second);
-  for (int64_t i = 0; i < t->n && t->keys; ++i) {
-    char *row = number_at(a, t->second, i * t->keys);
-    a->rows->softmax_backward(row, row, number_at(a, t->table, i * t->keys), t->keys);
-  }
-  add_keys(a, t, t->second, &a->query, a->e, a->scale, a->key_grad);
-  int64_t first = (t->batch * a->heads + t->head) * a->n_rows + t->row;
-  cpu_gemm g = {.m = t->n,
-                .n = a->e,
-                .k = t->keys,
-                .alpha = a->scale,
-                .a = t->second,
-                .a_row = t->keys,
-                .a_col = 1,
-                .b = at(a, &a->key, t->batch, t->group, 0),
-                .b_row = a->key.strides[2],
-                .b_col = a->key.strides[3],
-                .c = number_at(a, a->query_grad, first * a->e),
-                .c_row = a->e,
-                .c_col = 1};
-  a->gemm->run(&g, t->product);
+/* Rows p against the tile of keys that t holds. */
+static void backward_rows(const attention *a, const place *p, int64_t key, int32_t worker,
+                          cpu_attention_tile *t) {
+  const int64_t row = (p->head % a->shared) * a->n_rows + p->row;
+  t->rows = p->n;
+  t->seen = seen_of(a, p, key);
+  cpu_matrix x = rows_of(a, a->query.view, p, area(a, worker, QUERY_READ));
+  t->query_turned = turned(a, &a->query, &x, p->n, a->scale, worker);
+  t->query = flat(a, &a->query, &x, p->n, worker, &t->query_row);
+  x = rows_of(a, a->grad.view, p, area(a, worker, GRAD_READ));
+  t->grad_turned = turned(a, &a->grad, &x, p->n, 1, worker);
+  t->grad = flat(a, &a->grad, &x, p->n, worker, &t->grad_row);
+  read_mask(a, p, key, t->keys, worker, t);
+  t->logsumexp = (char *)area(a, worker, TOPS) + (size_t)row * a->size;
+  t->deltas = (char *)area(a, worker, TOTALS) + (size_t)row * a->size;
+  t->query_sums = (char *)area(a, worker, ROW_SUMS) + (size_t)(row * wide(a, a->e)) * a->size;
+  a->fns->backward(t);
 }
 
-static tn_status backward_chunk(int64_t begin_task, int64_t end, int32_t worker, void *ctx) {
+/* The heads that share one of key, against n keys of it. */
+static void backward_keys(const attention *a, const place *keys, int32_t worker, cpu_attention_tile *t) {
+  cpu_matrix x = rows_of(a, a->key.view, keys, area(a, worker, KEY_READ));
+  t->keys = keys->n;
+  t->key_turned = turned(a, &a->key, &x, keys->n, 1, worker);
+  t->key = flat(a, &a->key, &x, keys->n, worker, &t->key_row);
+  x = rows_of(a, a->value.view, keys, area(a, worker, VALUE_READ));
+  t->value_turned = turned(a, &a->value, &x, keys->n, 1, worker);
+  memset(t->key_sums, 0, (size_t)(keys->n * wide(a, a->e)) * a->size);
+  memset(t->value_sums, 0, (size_t)(keys->n * wide(a, a->v)) * a->size);
+  for (int64_t h = 0; h < a->shared; ++h)
+    for (int64_t row = a->causal ? keys->row : 0; row < a->n_rows; row += CPU_TILE) {
+      const place p = place_of(keys->batch, keys->head * a->shared + h, row, a->n_rows);
+      backward_rows(a, &p, keys->row, worker, t);
+    }
+  write_rows(a, a->results[1], keys, t->key_sums, a->scale, worker);
+  write_rows(a, a->results[2], keys, t->value_sums, 1, worker);
+}
+
+static tn_status backward_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const attention *a = ctx;
-  int64_t shared = a->heads / a->groups;
-  for (int64_t task = begin_task; task < end; ++task) {
-    const size_t keys = (size_t)(a->n_keys * a->e) * a->size, values = (size_t)(a->n_keys * a->v) * a->size;
-    if (keys) memset(number_at(a, a->key_grad, task * a->n_keys * a->e), 0, keys);
-    if (values) memset(number_at(a, a->value_grad, task * a->n_keys * a->v), 0, values);
-    for (int64_t k = 0; k < shared * a->blocks; ++k) {
-      int64_t head = task % a->groups * shared + k / a->blocks;
-      tile t = tile_of(a, task / a->groups, head, k % a->blocks * a->block, worker, 2);
-      backward_block(a, &t);
+  const int64_t groups = a->heads / a->shared;
+  char *logs = area(a, worker, TOPS), *deltas = area(a, worker, TOTALS), *sums = area(a, worker, ROW_SUMS);
+  cpu_attention_tile t = {.e = a->e,
+                          .v = a->v,
+                          .scores = area(a, worker, SCORES),
+                          .second = area(a, worker, SECOND),
+                          .key_sums = area(a, worker, KEY_SUMS),
+                          .value_sums = area(a, worker, VALUE_SUMS)};
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t batch = task / groups, group = task % groups, tiles = a->shared * a->blocks;
+    memset(sums, 0, (size_t)(a->shared * a->n_rows * wide(a, a->e)) * a->size);
+    for (int64_t k = 0; k < tiles; ++k) {
+      const place p = place_of(batch, group * a->shared + k / a->blocks, k % a->blocks * CPU_TILE, a->n_rows);
+      const size_t at = (size_t)((k / a->blocks) * a->n_rows + p.row) * a->size;
+      read_rows(a, &p, worker, logs + at, deltas + at);
+    }
+    for (int64_t key = 0; key < a->n_keys; key += CPU_TILE) {
+      const place p = place_of(batch, group, key, a->n_keys);
+      backward_keys(a, &p, worker, &t);
+    }
+    for (int64_t k = 0; k < tiles; ++k) {
+      const place p = place_of(batch, group * a->shared + k / a->blocks, k % a->blocks * CPU_TILE, a->n_rows);
+      const int64_t row = (k / a->blocks) * a->n_rows + p.row;
+      write_rows(a, a->results[0], &p, sums + (size_t)(row * wide(a, a->e)) * a->size, a->scale, worker);
     }
   }
   return TN_OK;
@@ -296,15 +370,14 @@ static tn_status backward_chunk(int64_t begin_task, int64_t end, int32_t worker,
 
 /* args: grad_out query key value attn_mask output logsumexp is_causal scale */
 tn_status cpu_op_attention_backward(tn_call *call, const tn_value *args, tn_value *out) {
-  attention a = {.causal = args[7].u.i, .scale = args[8].u.f};
-  cpu_image images[3];
-  TN_TRY(begin(call, &args[1], &args[4], &a, 2));
-  TN_TRY(read_operand(call, args[0].u.v, a.dtype, &a.grad));
-  for (int i = 0; i < 3; ++i) TN_TRY(cpu_image_begin(call, &out[i], a.dtype, false, &images[i]));
-  a.query_grad = images[0].data;
-  a.key_grad = images[1].data;
-  a.value_grad = images[2].data;
-  TN_TRY(tn_kit_host()->parallel_for(a.batch * a.groups, 1, backward_chunk, &a));
-  for (int i = 0; i < 3; ++i) TN_TRY(cpu_image_end(&images[i]));
-  return TN_OK;
+  attention a = {.causal = args[7].u.i,
+                 .scale = args[8].u.f,
+                 .output = args[5].u.v,
+                 .logsumexp = args[6].u.v,
+                 .results = {out[0].u.v, out[1].u.v, out[2].u.v}};
+  describe(&a, &args[1], &args[4]);
+  a.grad = (operand){args[0].u.v, a.v, GRAD_READ, GRAD_TURNED, GRAD_FLAT};
+  TN_TRY(take_scratch(call, &a, true));
+  const double each = (double)a.n_rows * (double)a.n_keys * (double)(3 * a.e + 2 * a.v) * (double)a.shared;
+  return tn_kit_host()->parallel_for(a.batch * (a.heads / a.shared), grain(each), backward_chunk, &a);
 }

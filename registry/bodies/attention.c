@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "registry/bodies/attention.h"
 #include "registry/bodies/compose.h"
 
 /* The operands of one call; mask may be NULL. */
@@ -39,86 +40,134 @@ done:
   return status;
 }
 
-/* The additive or boolean mask on scores; rows that see nothing become 0 and are named in *out_dead. */
-static tn_status hide(tn_tensor *scores, tn_tensor *mask, tn_tensor **out_scores, tn_tensor **out_dead) {
-  enum { HIDDEN, MASKED, LOWEST, N };
-  tn_tensor *t[N] = {NULL};
+/* The additive or boolean mask on scores. */
+static tn_status hide(tn_tensor *scores, tn_tensor *mask, tn_tensor **out_scores) {
+  if (tn_tensor_dtype(mask) != TN_BOOL) return tn_add(scores, mask, tn_int(1), out_scores);
+  tn_tensor *hidden = NULL;
+  tn_status status = tn_logical_not(mask, &hidden);
+  if (status == TN_OK) status = tn_masked_fill(scores, hidden, tn_float(-INFINITY), out_scores);
+  tn_tensor_release(hidden);
+  return status;
+}
+
+/* What is not of the lower triangle, as a mask for scores. */
+static tn_status causal_mask(tn_tensor *scores, tn_tensor **out_hidden) {
+  tn_tensor *t[2] = {NULL};
+  uint32_t ndim = tni_ndim(scores);
+  tn_options options = {.dtype = TN_BOOL};
   tn_status status;
-  if (tn_tensor_dtype(mask) == TN_BOOL) {
-    TNI_STEP(tn_logical_not(mask, &t[HIDDEN]));
-    TNI_STEP(tn_masked_fill(scores, t[HIDDEN], tn_float(-INFINITY), &t[MASKED]));
-  } else {
-    TNI_STEP(tn_add(scores, mask, tn_int(1), &t[MASKED]));
-  }
-  TNI_STEP(tn_eq_scalar(t[MASKED], tn_float(-INFINITY), &t[LOWEST]));
-  TNI_STEP(tn_all_dim(t[LOWEST], -1, true, out_dead));
-  TNI_STEP(tn_masked_fill(t[MASKED], *out_dead, tn_int(0), out_scores));
+  TNI_STEP(tn_new_full(scores, tn_tensor_sizes(scores) + ndim - 2, 2, tn_int(1), &options, &t[0]));
+  TNI_STEP(tn_tril(t[0], 0, &t[1]));
+  TNI_STEP(tn_logical_not(t[1], out_hidden));
 done:
   TNI_RELEASE(t);
   return status;
 }
 
-/* The lower triangle, as a mask for scores. */
-static tn_status causal_mask(tn_tensor *scores, tn_tensor **out_mask) {
-  tn_tensor *ones = NULL;
-  uint32_t ndim = tni_ndim(scores);
-  tn_options options = {.dtype = TN_BOOL};
-  tn_status status = tn_new_full(scores, tn_tensor_sizes(scores) + ndim - 2, 2, tn_int(1), &options, &ones);
-  if (status == TN_OK) status = tn_tril(ones, 0, out_mask);
-  tn_tensor_release(ones);
-  return status;
-}
-
-/* Probabilities [..., L, S] and the scores that they came from (dead rows: 0). */
-static tn_status weigh(const attention *a, tn_tensor *key, tn_tensor **out_weights, tn_tensor **out_scores,
-                       tn_tensor **out_dead) {
-  enum { TURNED, PLAIN, SCALED, TRIANGLE, SEEN, TRIANGLE_DEAD, SOFT, N };
+/* Scores [..., L, S]; -infinity where a row does not see a key. key: as many heads as query has. */
+static tn_status score(const attention *a, tn_tensor *key, tn_tensor **out_scores) {
+  enum { TURNED, PLAIN, SCALED, HIDDEN, SEEN, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
   TNI_STEP(tn_transpose(key, -2, -1, &t[TURNED]));
   TNI_STEP(tn_matmul(a->query, t[TURNED], &t[PLAIN]));
   TNI_STEP(tn_mul_scalar(t[PLAIN], tn_float(a->scale), &t[SCALED]));
-  t[SEEN] = tn_tensor_retain(t[SCALED]);
   if (a->causal) {
-    tn_tensor_release(tni_take(&t[SEEN]));
-    TNI_STEP(causal_mask(t[SCALED], &t[TRIANGLE]));
-    TNI_STEP(tn_logical_not(t[TRIANGLE], &t[TRIANGLE_DEAD]));
-    TNI_STEP(tn_masked_fill(t[SCALED], t[TRIANGLE_DEAD], tn_float(-INFINITY), &t[SEEN]));
+    TNI_STEP(causal_mask(t[SCALED], &t[HIDDEN]));
+    TNI_STEP(tn_masked_fill(t[SCALED], t[HIDDEN], tn_float(-INFINITY), &t[SEEN]));
+  } else {
+    t[SEEN] = tni_take(&t[SCALED]);
   }
   if (a->mask)
-    TNI_STEP(hide(t[SEEN], a->mask, out_scores, out_dead));
+    TNI_STEP(hide(t[SEEN], a->mask, out_scores));
   else
     *out_scores = tni_take(&t[SEEN]);
-  TNI_STEP(tn_softmax(*out_scores, -1, TN_DTYPE_NONE, &t[SOFT]));
-  if (*out_dead)
-    TNI_STEP(tn_masked_fill(t[SOFT], *out_dead, tn_int(0), out_weights));
-  else
-    *out_weights = tni_take(&t[SOFT]);
 done:
   TNI_RELEASE(t);
   return status;
 }
 
+/* The rows [..., L, 1] that see nothing; NULL where no mask could make one. */
+static tn_status find_dead(const attention *a, tn_tensor *scores, tn_tensor **out_dead) {
+  tn_tensor *lowest = NULL;
+  if (!a->mask) return TN_OK;
+  tn_status status = tn_eq_scalar(scores, tn_float(-INFINITY), &lowest);
+  if (status == TN_OK) status = tn_all_dim(lowest, -1, true, out_dead);
+  tn_tensor_release(lowest);
+  return status;
+}
+
+/* t with value in dead rows; t itself if there are none. */
+static tn_status fill_dead(tn_tensor *t, tn_tensor *dead, double value, tn_tensor **out_filled) {
+  if (dead) return tn_masked_fill(t, dead, tn_float(value), out_filled);
+  *out_filled = tn_tensor_retain(t);
+  return TN_OK;
+}
+
+/* Probabilities of scores. */
+static tn_status weigh(tn_tensor *scores, tn_tensor *dead, tn_tensor **out_weights) {
+  tn_tensor *t[2] = {NULL};
+  tn_status status;
+  TNI_STEP(fill_dead(scores, dead, 0, &t[0]));
+  TNI_STEP(tn_softmax(t[0], -1, TN_DTYPE_NONE, &t[1]));
+  TNI_STEP(fill_dead(t[1], dead, 0, out_weights));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+static tn_dtype wide_dtype(const tn_tensor *t) {
+  return tn_tensor_dtype(t) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+}
+
+/* Logarithms of the rows' sums of exponentials; -infinity for rows without keys, and for dead ones without a NaN in
+ * their gradient. */
+static tn_status sum_logs(tn_tensor *scores, tn_tensor *dead, tn_tensor **out_logsumexp) {
+  enum { WIDE, FILLED, SUM, ROWS, N };
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_to_dtype(scores, wide_dtype(scores), false, false, 0, &t[WIDE]));
+  TNI_STEP(fill_dead(t[WIDE], dead, 0, &t[FILLED]));
+  if (TN_DIM_EQ(tn_tensor_sizes(scores)[tni_ndim(scores) - 1], 0)) {
+    TNI_STEP(tn_sum_dim(t[FILLED], (const int64_t[]){-1}, 1, false, TN_DTYPE_NONE, &t[SUM]));
+    status = tn_add_scalar(t[SUM], tn_float(-INFINITY), tn_int(1), out_logsumexp);
+    goto done;
+  }
+  TNI_STEP(tn_logsumexp(t[FILLED], (const int64_t[]){-1}, 1, false, &t[SUM]));
+  if (dead) TNI_STEP(tn_squeeze_dim(dead, -1, &t[ROWS]));
+  TNI_STEP(fill_dead(t[SUM], t[ROWS], -INFINITY, out_logsumexp));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* t, [B, H, L, E], in memory as the meta rule describes it: in the order of like's dims. */
+static tn_status in_order_of(tn_tensor *t, tn_tensor *like, tn_tensor **out_ordered) {
+  tn_tensor *made[2] = {NULL};
+  const tn_dim *strides = tn_tensor_strides(like);
+  if (!TN_DIM_LT(strides[1], strides[2])) return tn_contiguous(t, TN_CONTIGUOUS_FORMAT, out_ordered);
+  tn_status status;
+  TNI_STEP(tn_transpose(t, 1, 2, &made[0]));
+  TNI_STEP(tn_contiguous(made[0], TN_CONTIGUOUS_FORMAT, &made[1]));
+  TNI_STEP(tn_transpose(made[1], 1, 2, out_ordered));
+done:
+  TNI_RELEASE(made);
+  return status;
+}
+
 /* Attention from its definition; out_logsumexp may be NULL. */
 static tn_status attend(const attention *a, tn_tensor **out_result, tn_tensor **out_logsumexp) {
-  enum { KEY, VALUE, WEIGHTS, SCORES, DEAD, DROPPED, SUM, WIDE, LOWEST, N };
+  enum { KEY, VALUE, WEIGHTS, SCORES, DEAD, DROPPED, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
   TNI_STEP(repeat_heads(a->key, a->query, &t[KEY]));
   TNI_STEP(repeat_heads(a->value, a->query, &t[VALUE]));
-  TNI_STEP(weigh(a, t[KEY], &t[WEIGHTS], &t[SCORES], &t[DEAD]));
+  TNI_STEP(score(a, t[KEY], &t[SCORES]));
+  TNI_STEP(find_dead(a, t[SCORES], &t[DEAD]));
+  TNI_STEP(weigh(t[SCORES], t[DEAD], &t[WEIGHTS]));
   if (a->dropout > 0) TNI_STEP(tn_dropout(t[WEIGHTS], a->dropout, true, &t[DROPPED]));
   TNI_STEP(tn_matmul(t[a->dropout > 0 ? DROPPED : WEIGHTS], t[VALUE], out_result));
-  if (out_logsumexp) {
-    tn_dtype dtype = tn_tensor_dtype(a->query) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
-    TNI_STEP(tn_to_dtype(t[SCORES], dtype, false, false, 0, &t[WIDE]));
-    if (t[DEAD]) {
-      TNI_STEP(tn_masked_fill(t[WIDE], t[DEAD], tn_float(-INFINITY), &t[LOWEST]));
-      tn_tensor_release(tni_take(&t[WIDE]));
-      t[WIDE] = tni_take(&t[LOWEST]);
-    }
-    TNI_STEP(tn_logsumexp(t[WIDE], (const int64_t[]){-1}, 1, false, out_logsumexp));
-  }
+  if (out_logsumexp) TNI_STEP(sum_logs(t[SCORES], t[DEAD], out_logsumexp));
 done:
   TNI_RELEASE(t);
   return status;
@@ -128,9 +177,10 @@ done:
 TN_BODY(fused_attention) {
   attention a = {
       args[0].u.t, args[1].u.t, args[2].u.t, tni_tensor_or_null(&args[3]), args[4].u.i, args[5].u.f, 0};
-  tn_tensor *t[2] = {NULL};
+  tn_tensor *t[3] = {NULL};
   tn_status status;
-  TNI_STEP(attend(&a, &t[0], &t[1]));
+  TNI_STEP(attend(&a, &t[2], &t[1]));
+  TNI_STEP(in_order_of(t[2], a.query, &t[0]));
   for (int i = 0; i < 2; i++) out[i] = tn_value_tensor(tni_take(&t[i]));
 done:
   TNI_RELEASE(t);
@@ -203,55 +253,88 @@ static tn_status share_heads(tn_tensor *grad, tn_tensor *like, tn_tensor **out_s
   return status;
 }
 
-/* args: grad_out query key value attn_mask output logsumexp is_causal scale. With p the probabilities and
- * d = grad value^T: scores get p * (d - sum(p * d)). */
+tn_status tni_attention_logsumexp(tn_tensor *query, tn_tensor *key, tn_tensor *mask, bool causal,
+                                  double scale, tn_tensor **out_logsumexp) {
+  enum { KEY, SCORES, DEAD, N };
+  attention a = {query, key, NULL, mask, causal, scale, 0};
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(repeat_heads(key, query, &t[KEY]));
+  TNI_STEP(score(&a, t[KEY], &t[SCORES]));
+  TNI_STEP(find_dead(&a, t[SCORES], &t[DEAD]));
+  TNI_STEP(sum_logs(t[SCORES], t[DEAD], out_logsumexp));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* exp(score - logsumexp), 0 for rows that saw nothing. */
+static tn_status weigh_again(const attention *a, tn_tensor *key, tn_tensor *logsumexp,
+                             tn_tensor **out_weights) {
+  enum { SCORES, WIDE, SAME, LOWEST, BASE, COLUMN, BELOW, WEIGHTS, N };
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(score(a, key, &t[SCORES]));
+  TNI_STEP(tn_to_dtype(t[SCORES], wide_dtype(key), false, false, 0, &t[WIDE]));
+  TNI_STEP(tn_to_dtype(logsumexp, wide_dtype(key), false, false, 0, &t[SAME]));
+  TNI_STEP(tn_eq_scalar(t[SAME], tn_float(-INFINITY), &t[LOWEST]));
+  TNI_STEP(tn_masked_fill(t[SAME], t[LOWEST], tn_float(INFINITY), &t[BASE]));
+  TNI_STEP(tn_unsqueeze(t[BASE], -1, &t[COLUMN]));
+  TNI_STEP(tn_sub(t[WIDE], t[COLUMN], tn_int(1), &t[BELOW]));
+  TNI_STEP(tn_exp(t[BELOW], &t[WEIGHTS]));
+  TNI_STEP(tn_to_dtype(t[WEIGHTS], tn_tensor_dtype(key), false, false, 0, out_weights));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* Gradients of the scores before they were scaled: weights * (grad @ value^T - sum of grad * output) * scale. */
+static tn_status lean(tn_tensor *grad, tn_tensor *weights, tn_tensor *value, tn_tensor *output, double scale,
+                      tn_tensor **out_scores) {
+  enum { TURNED, PRODUCTS, OWN, DELTA, LESS, PART, N };
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_transpose(value, -2, -1, &t[TURNED]));
+  TNI_STEP(tn_matmul(grad, t[TURNED], &t[PRODUCTS]));
+  TNI_STEP(tn_mul(grad, output, &t[OWN]));
+  TNI_STEP(tn_sum_dim(t[OWN], (const int64_t[]){-1}, 1, true, TN_DTYPE_NONE, &t[DELTA]));
+  TNI_STEP(tn_sub(t[PRODUCTS], t[DELTA], tn_int(1), &t[LESS]));
+  TNI_STEP(tn_mul(weights, t[LESS], &t[PART]));
+  TNI_STEP(tn_mul_scalar(t[PART], tn_float(scale), out_scores));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* The transpose of table times rows, for the heads of like, in like's order. */
+static tn_status gather_rows(tn_tensor *table, tn_tensor *rows, tn_tensor *like, tn_tensor **out_grad) {
+  tn_tensor *t[3] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_transpose(table, -2, -1, &t[0]));
+  TNI_STEP(tn_matmul(t[0], rows, &t[1]));
+  TNI_STEP(share_heads(t[1], like, &t[2]));
+  TNI_STEP(in_order_of(t[2], like, out_grad));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: grad_out query key value attn_mask output logsumexp is_causal scale */
 TN_BODY(attention_backward) {
-  enum {
-    KEY,
-    VALUE,
-    P,
-    SCORES,
-    DEAD,
-    VT,
-    D,
-    PD,
-    ROW,
-    LESS,
-    S,
-    SCALED,
-    ST,
-    PT,
-    QUERY_GRAD,
-    K,
-    V,
-    KEY_GRAD,
-    VALUE_GRAD,
-    N
-  };
+  enum { KEY, VALUE, WEIGHTS, SCORES, QUERY, QUERY_GRAD, KEY_GRAD, VALUE_GRAD, N };
   attention a = {
       args[1].u.t, args[2].u.t, args[3].u.t, tni_tensor_or_null(&args[4]), args[7].u.i, args[8].u.f, 0};
   tn_tensor *grad = args[0].u.t, *t[N] = {NULL};
   tn_status status;
   TNI_STEP(repeat_heads(a.key, a.query, &t[KEY]));
   TNI_STEP(repeat_heads(a.value, a.query, &t[VALUE]));
-  TNI_STEP(weigh(&a, t[KEY], &t[P], &t[SCORES], &t[DEAD]));
-  TNI_STEP(tn_transpose(t[VALUE], -2, -1, &t[VT]));
-  TNI_STEP(tn_matmul(grad, t[VT], &t[D]));
-  TNI_STEP(tn_mul(t[P], t[D], &t[PD]));
-  TNI_STEP(tn_sum_dim(t[PD], (const int64_t[]){-1}, 1, true, TN_DTYPE_NONE, &t[ROW]));
-  TNI_STEP(tn_sub(t[D], t[ROW], tn_int(1), &t[LESS]));
-  TNI_STEP(tn_mul(t[P], t[LESS], &t[S]));
-  TNI_STEP(tn_mul_scalar(t[S], tn_float(a.scale), &t[SCALED]));
-  TNI_STEP(tn_matmul(t[SCALED], t[KEY], &t[QUERY_GRAD]));
-  TNI_STEP(tn_transpose(t[SCALED], -2, -1, &t[ST]));
-  TNI_STEP(tn_matmul(t[ST], a.query, &t[K]));
-  TNI_STEP(share_heads(t[K], a.key, &t[KEY_GRAD]));
-  TNI_STEP(tn_transpose(t[P], -2, -1, &t[PT]));
-  TNI_STEP(tn_matmul(t[PT], grad, &t[V]));
-  TNI_STEP(share_heads(t[V], a.value, &t[VALUE_GRAD]));
-  out[0] = tn_value_tensor(tni_take(&t[QUERY_GRAD]));
-  out[1] = tn_value_tensor(tni_take(&t[KEY_GRAD]));
-  out[2] = tn_value_tensor(tni_take(&t[VALUE_GRAD]));
+  TNI_STEP(weigh_again(&a, t[KEY], args[6].u.t, &t[WEIGHTS]));
+  TNI_STEP(lean(grad, t[WEIGHTS], t[VALUE], args[5].u.t, a.scale, &t[SCORES]));
+  TNI_STEP(tn_matmul(t[SCORES], t[KEY], &t[QUERY]));
+  TNI_STEP(in_order_of(t[QUERY], a.query, &t[QUERY_GRAD]));
+  TNI_STEP(gather_rows(t[SCORES], a.query, a.key, &t[KEY_GRAD]));
+  TNI_STEP(gather_rows(t[WEIGHTS], grad, a.value, &t[VALUE_GRAD]));
+  for (int i = 0; i < 3; i++) out[i] = tn_value_tensor(tni_take(&t[QUERY_GRAD + i]));
 done:
   TNI_RELEASE(t);
   return status;

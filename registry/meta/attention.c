@@ -33,13 +33,25 @@ static tn_status check_operands(const tn_view *query, const tn_view *key, const 
   return TN_OK;
 }
 
+/* A [B, H, L, E] result in like's order of dims: where the heads of a row lie side by side ([B, L, H, E] transposed, as
+ * projections give them) so do the result's, and the projection that follows needs no copy. */
+static void describe(tn_desc *desc, const tn_view *like, tn_dim width) {
+  tni_desc_like(desc, like, TN_DESC_CONTIGUOUS);
+  desc->sizes[3] = width;
+  if (!TN_DIM_LT(like->strides[1], like->strides[2])) return;
+  desc->layout = TN_DESC_STRIDES;
+  desc->strides[3] = TN_DIM(1);
+  desc->strides[1] = TN_DIM_MAX(width, 1);
+  desc->strides[2] = TN_DIM_MUL(desc->strides[1], TN_DIM_MAX(like->sizes[1], 1));
+  desc->strides[0] = TN_DIM_MUL(desc->strides[2], TN_DIM_MAX(like->sizes[2], 1));
+}
+
 /* args: query key value attn_mask is_causal scale */
 TN_META(attention) {
   const tn_view *query = args[0].u.v, *value = args[2].u.v;
   TN_TRY(check_operands(query, args[1].u.v, value));
   TN_TRY(check_mask(&args[3], query, args[1].u.v));
-  tni_desc_like(&meta->out[0], query, TN_DESC_CONTIGUOUS);
-  meta->out[0].sizes[3] = value->sizes[3];
+  describe(&meta->out[0], query, value->sizes[3]);
   tni_desc_set(&meta->out[1], query->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32, 3, query->sizes,
                TN_DESC_CONTIGUOUS);
   return TN_OK;
@@ -55,6 +67,6 @@ TN_META(attention_backward) {
   TN_TRY(tni_check_shape_is("grad_out", grad, 4, sizes));
   TN_TRY(tni_check_shape_is("output", args[5].u.v, 4, sizes));
   TN_TRY(tni_check_shape_is("logsumexp", args[6].u.v, 3, sizes));
-  for (int i = 0; i < 3; i++) tni_desc_like(&meta->out[i], args[i + 1].u.v, TN_DESC_CONTIGUOUS);
+  for (int i = 0; i < 3; i++) describe(&meta->out[i], args[i + 1].u.v, args[i + 1].u.v->sizes[3]);
   return TN_OK;
 }

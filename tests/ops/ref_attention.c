@@ -90,28 +90,30 @@ static void op_fused_attention(ref_call *c) {
   ref_out(c, sums);
 }
 
-/* (grad, query, key, value, mask, output, logsumexp, causal, scale) */
+/* (grad, query, key, value, mask, output, logsumexp, causal, scale): a function of all of them, whether or not the
+ * two results are those of a forward. */
 static void op_attention_backward(ref_call *c) {
   attention a = attention_of(c, 1, 4, ref_i(c, 7), ref_f(c, 8));
-  rt *grad = four(ref_t(c, 0)), *dq = rt_like(a.q), *dk = rt_like(a.k), *dv = rt_like(a.v);
+  rt *grad = four(ref_t(c, 0)), *output = four(ref_t(c, 5)), *logs = four(ref_t(c, 6));
+  rt *dq = rt_like(a.q), *dk = rt_like(a.k), *dv = rt_like(a.v);
   int64_t keys = a.k->n[2], width = a.v->n[3], at[4];
   double *p = ref_alloc((size_t)keys * sizeof *p), *d = ref_alloc((size_t)keys * sizeof *d);
   for (int64_t r = 0; r < a.q->numel / a.q->n[3]; r++) {
     rt_unravel(a.q, r * a.q->n[3], at);
     int64_t b = at[0], h = at[1], i = at[2], g = h / (a.q->n[1] / a.k->n[1]);
-    double mean = 0;
-    row_of(&a, b, h, i, p);
+    double delta = 0, sum = row_of(&a, b, h, i, p);
+    for (int64_t e = 0; e < width; e++) delta += *element(grad, b, h, i, e) * *element(output, b, h, i, e);
     for (int64_t j = 0; j < keys; j++) {
+      p[j] *= exp(sum - *element(logs, 0, b, h, i));
       d[j] = 0;
       for (int64_t e = 0; e < width; e++) {
         d[j] += *element(grad, b, h, i, e) * *element(a.v, b, g, j, e);
         *element(dv, b, g, j, e) += p[j] * *element(grad, b, h, i, e);
       }
-      mean += p[j] * d[j];
     }
     for (int64_t j = 0; j < keys; j++)
       for (int64_t e = 0; e < a.q->n[3]; e++) {
-        double s = p[j] * (d[j] - mean) * a.scale;
+        double s = p[j] * (d[j] - delta) * a.scale;
         *element(dq, b, h, i, e) += s * *element(a.k, b, g, j, e);
         *element(dk, b, g, j, e) += s * *element(a.q, b, h, i, e);
       }

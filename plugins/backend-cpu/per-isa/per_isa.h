@@ -41,5 +41,7 @@ void CPU_FN(cpu_rmsprop_f32)(const cpu_step *, void *, const void *, void *, voi
 void CPU_FN(cpu_rmsprop_f64)(const cpu_step *, void *, const void *, void *, void *, void *, int64_t);
 void CPU_FN(cpu_sgd_f32)(const cpu_step *, void *, const void *, void *, int64_t);
 void CPU_FN(cpu_sgd_f64)(const cpu_step *, void *, const void *, void *, int64_t);
+extern const cpu_attention_fns CPU_FN(cpu_attention_f32);
+extern const cpu_attention_fns CPU_FN(cpu_attention_f64);
 
 #endif

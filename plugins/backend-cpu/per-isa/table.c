@@ -35,4 +35,6 @@ const cpu_isa CPU_FN(cpu_isa) = {
     .sgd_f64 = CPU_FN(cpu_sgd_f64),
     .conv_tile_f32 = &CPU_FN(cpu_conv_tile_f32),
     .conv_tile_f64 = &CPU_FN(cpu_conv_tile_f64),
+    .attention_f32 = &CPU_FN(cpu_attention_f32),
+    .attention_f64 = &CPU_FN(cpu_attention_f64),
 };
