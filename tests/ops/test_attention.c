@@ -5,7 +5,7 @@
  * operands with one more dim in front take.
  */
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "make.h"
 
