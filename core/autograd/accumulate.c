@@ -4,10 +4,12 @@
  *
  * Note [Steal or clone]
  * The first gradient becomes the leaf's without a copy if nobody else can see it (C5): one handle, which is
- * the engine's, its own memory, strides as the parameter's. Everything else is copied, with the parameter's
- * strides if those are dense (C6). Later gradients are added into the same tensor (C3), except when the
- * backward is itself recorded: then the sum is a new tensor (C4). The node may outlive its leaf. It then
- * still writes the cell, which nobody reads; hooks on the gradient run, hooks that want the leaf do not.
+ * the engine's, its own memory, strides as the parameter's. A view that holds its memory alone (the gradient of
+ * a transposed weight, turned back) is as good: its memory goes to a tensor that is no view. Everything else is
+ * copied, with the parameter's strides if those are dense (C6). Later gradients are added into the same tensor
+ * (C3), except when the backward is itself recorded: then the sum is a new tensor (C4). The node may outlive its
+ * leaf. It then still writes the cell, which nobody reads; hooks on the gradient run, hooks that want the leaf do
+ * not.
  */
 #include <tenon/ops.h>
 
@@ -50,6 +52,10 @@ static tn_status accumulate(accumulator *a, tn_tensor **grad) {
     cell->grad = *grad;
     *grad = NULL;
     return TN_OK;
+  }
+  if (!recorded && same_strides(a, *grad) && tni_grad_view_alone(*grad)) {
+    const tn_view *v = &(*grad)->view;
+    return tni_tensor_alias(*grad, v->ndim, v->sizes, v->strides, 0, false, &cell->grad);
   }
   return tni_grad_clone(*grad, a->dense ? a->strides : NULL, &cell->grad);
 }

@@ -267,6 +267,8 @@ static inline tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, c
 tn_status tni_grad_add(tn_tensor **slot, tn_tensor *grad);
 /* Nobody else can see this tensor's memory, and writing in place is allowed now. */
 bool tni_grad_writable(const tn_tensor *t);
+/* The same of a view of all elements of a tensor that is held by the view alone. */
+bool tni_grad_view_alone(const tn_tensor *t);
 /* A copy with the given strides if they are dense (NULL: row-major). */
 tn_status tni_grad_clone(tn_tensor *grad, const tn_dim *strides, tn_tensor **out_clone);
 tn_status tni_grad_zeros(const tni_shape *shape, tn_tensor **out_zeros);

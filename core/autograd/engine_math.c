@@ -23,6 +23,17 @@ bool tni_grad_writable(const tn_tensor *t) {
   return (t->view.flags & (TN_VIEW_DENSE | TN_VIEW_READ_ONLY)) == TN_VIEW_DENSE;
 }
 
+/* Each link is held by the next one alone, and the root's memory by the root. */
+bool tni_grad_view_alone(const tn_tensor *t) {
+  const tn_tensor *root = t->base;
+  if (!root || t->view.numel != root->view.numel || root->own_storage.kind == TNI_STORAGE_FOREIGN)
+    return false;
+  if (t->view.storage != &root->own_storage) return false;
+  for (const tn_tensor *link = t; link != root; link = link->parent)
+    if (link->autograd || atomic_load_explicit(&link->counts, memory_order_acquire) != TNI_SOLE) return false;
+  return tni_grad_writable(root) && (t->view.flags & TN_VIEW_DENSE);
+}
+
 /* ------------------------------------------------------------------ fitting */
 
 /* Sizes that `shape` can be expanded to. */

@@ -82,10 +82,10 @@ static inline tn_status plan_make(plan *p) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
     if (v->kind == TN_VAL_TENSOR) {
       p->payload += sizeof(tni_shape);
-      p->n_dims += v->u.t->view.ndim;
+      p->n_dims += 2 * v->u.t->view.ndim; /* strides too */
     } else if (is_tensor_list(v)) {
       p->payload += v->count * sizeof(tni_shape);
-      for (uint32_t i = 0; i < v->count; ++i) p->n_dims += v->u.ts[i] ? v->u.ts[i]->view.ndim : 0;
+      for (uint32_t i = 0; i < v->count; ++i) p->n_dims += v->u.ts[i] ? 2 * v->u.ts[i]->view.ndim : 0;
     } else {
       p->payload += tni_value_payload(v);
     }
@@ -147,6 +147,13 @@ static tn_status save_args(const plan *p, op_node *n, tni_saved **next, char **p
   return TN_OK;
 }
 
+/* Sizes, and behind them strides: a formula may ask how an argument lay. */
+static void layout_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
+  tni_shape_set(shape, v, dims);
+  for (uint32_t i = 0; i < v->ndim; ++i) (*dims)[i] = v->strides[i];
+  *dims += v->ndim;
+}
+
 static void save_values(const plan *p, op_node *n, tni_saved **next, tn_dim **dims, char **pool) {
   for (uint64_t m = p->need.values; m; m &= m - 1) {
     unsigned i = (unsigned)__builtin_ctzll(m);
@@ -165,7 +172,7 @@ static void save_values(const plan *p, op_node *n, tni_saved **next, tn_dim **di
     for (uint32_t j = 0; j < count; ++j) {
       tn_tensor *t = v->kind == TN_VAL_TENSOR ? v->u.t : v->u.ts[j];
       shapes[j] = (tni_shape){0};
-      if (t) tni_shape_set(&shapes[j], &t->view, dims);
+      if (t) layout_set(&shapes[j], &t->view, dims);
     }
     s->kind = v->kind == TN_VAL_TENSOR ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES;
     s->value = (tn_value){.u = {.p = shapes}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = count};
@@ -361,13 +368,13 @@ typedef struct unpacked {
   tn_tensor *outs[MOST_OUTS];
 } unpacked;
 
-/* A handle that can be read (sizes, dtype, device) but not computed with: its key is the meta backend's. */
+/* A handle that can be read (sizes, strides, dtype, device) but not computed with: its key is the meta backend's. */
 static void desc_fill(struct tn_tensor *t, const tni_shape *shape) {
   memset(t, 0, sizeof *t);
   tn_dim numel = 1;
   for (unsigned i = 0; i < shape->ndim; ++i) numel *= shape->sizes[i];
   t->view.sizes = shape->sizes;
-  t->view.strides = shape->sizes;
+  t->view.strides = shape->sizes + shape->ndim; /* layout_set */
   t->view.numel = numel;
   t->view.ndim = shape->ndim;
   t->view.dtype = shape->dtype;

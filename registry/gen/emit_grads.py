@@ -284,6 +284,12 @@ MAYBE int64_t int_at(const int64_t *ints, size_t n, int64_t i) {
   return i >= 0 && (size_t)i < n ? ints[i] : 0;
 }
 
+/* A matrix that lies as a row-major one does whose transpose it is. */
+MAYBE bool is_column_major(tn_tensor *t) {
+  const tn_view *v = tn_tensor_view(t);
+  return v->ndim == 2 && v->sizes[0] > 1 && v->sizes[1] > 1 && v->strides[0] == 1 && v->strides[1] == v->sizes[0];
+}
+
 MAYBE int64_t int_floor_div(int64_t a, int64_t b) {
   if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
   return a / b - (a % b != 0 && (a < 0) != (b < 0));

@@ -230,7 +230,9 @@ class Block:
             return Val('dtype', 'tn_tensor_dtype(%s)' % c)
         if node.attr == 'device':
             return Val('device', 'tn_tensor_device(%s)' % c)
-        raise LangError("a tensor has sizes, ndim, numel, dtype, device; not '%s'" % node.attr)
+        if node.attr == 'column_major':
+            return Val('bool', 'is_column_major(%s)' % c)
+        raise LangError("a tensor has sizes, ndim, numel, dtype, device, column_major; not '%s'" % node.attr)
 
     def write_Subscript(self, node):
         if isinstance(node.value, ast.Name) and node.value.id == 'grads' and self.function.is_gradient:

@@ -107,6 +107,52 @@ TN_TEST(autograd, C5_steal_or_clone) {
   close_scope(scope);
 }
 
+/* The gradient of a matrix that stands transposed in a product lies as the matrix does: taken over, not copied. */
+static void check_taken_over(tn_tensor *leaf, tn_tensor *product, double sum_of_grads) {
+  void *arrived = NULL;
+  uint64_t hook;
+  TN_CHECK_OK(tn_register_hook(leaf, keep_address, &arrived, NULL, &hook));
+  back(product);
+  TN_CHECK(tn_tensor_data(tn_grad(leaf)) == arrived);
+  TN_CHECK_INT(tn_tensor_strides(tn_grad(leaf))[1], 1);
+  VALUES(total(tn_grad(leaf)), sum_of_grads);
+}
+
+TN_TEST(autograd, C5_gradients_of_transposed_factors_are_not_copied) {
+  tn_scope *scope = open_scope();
+  tn_tensor *x = tools_matrix((double[]){1, 2, 3, 4, 5, 6}, 2, 3, false), *bias = VEC(1, 1);
+  const double six[] = {1, 0, 2, 0, 3, 0};
+#define LEAF_2x3() tools_matrix(six, 2, 3, true)
+  tn_tensor *w = LEAF_2x3();
+  check_taken_over(w, tns_linear(x, w, NULL), 2 * 21);
+  w = LEAF_2x3();
+  check_taken_over(w, tns_linear(x, w, bias), 2 * 21);
+  w = LEAF_2x3();
+  check_taken_over(w, tns_mm(tns_t(w), x), 21 * 3);
+  w = LEAF_2x3();
+  check_taken_over(w, tns_addmm(VEC(1, 1, 1), tns_t(w), x, tn_int(1), tn_int(1)), 21 * 3);
+#undef LEAF_2x3
+  close_scope(scope);
+}
+
+static tn_status keep_gradient(void *ctx, tn_tensor *grad, tn_tensor **out_replacement) {
+  *(tn_tensor **)ctx = tn_tensor_retain(grad);
+  return TN_OK;
+}
+
+TN_TEST(autograd, C5_a_transposed_gradient_that_somebody_holds_is_copied) {
+  tn_scope *scope = open_scope();
+  tn_tensor *x = tools_matrix((double[]){1, 2, 3, 4, 5, 6}, 2, 3, false), *held = NULL;
+  tn_tensor *w = tools_matrix((double[]){1, 0, 2, 0, 3, 0}, 2, 3, true);
+  TN_CHECK_OK(tn_register_hook(w, keep_gradient, &held, NULL, NULL));
+  back(tns_linear(x, w, NULL));
+  TN_CHECK(held && tn_tensor_data(tn_grad(w)) != tn_tensor_data(held));
+  TN_CHECK_OK(tn_zero_(tn_grad(w)));
+  VALUES(held, 5, 7, 9, 5, 7, 9);
+  tn_tensor_release(held);
+  close_scope(scope);
+}
+
 TN_TEST(autograd, C5_buffer_sums_never_write_what_a_user_holds) {
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(2.0), *a = tns_mul(x, x), *b = tns_mul(x, x), *seed = VEC(1.0);
