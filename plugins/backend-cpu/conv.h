@@ -60,5 +60,10 @@ bool cpu_conv_direct_weight_suits(const cpu_conv *c);
 size_t cpu_conv_direct_weight_scratch(const cpu_conv *c);
 void cpu_conv_direct_weight(const cpu_conv_work *work, int64_t group, int64_t first, int64_t until, char *to,
                             char *scratch);
+/* The same for few channels of big. */
+bool cpu_conv_direct_few_suits(const cpu_conv *c);
+size_t cpu_conv_direct_few_scratch(const cpu_conv *c);
+void cpu_conv_direct_few(const cpu_conv_work *work, int64_t group, int64_t first, int64_t until, char *to,
+                         char *scratch);
 
 #endif

@@ -123,7 +123,7 @@ typedef struct cpu_conv_row {
 /* to[r * to_row + c] += the sum over `rows` rows of n positions of small[.. + r] * big[.. + c]. */
 typedef struct cpu_conv_sum {
   int64_t rows, n, small_row, big_row, small_step, big_step;
-  int64_t small_channels, big_channels; /* big_channels: a multiple of `panel` */
+  int64_t small_channels, big_channels; /* sum: big_channels is a multiple of `panel` */
   int64_t to_row;
 } cpu_conv_sum;
 
@@ -132,6 +132,10 @@ typedef struct cpu_conv_tile {
   /* bias: `panel` elements, zeros if there is none. */
   void (*row)(const cpu_conv_row *r, const void *source, const void *panel, const void *bias, void *out);
   void (*sum)(const cpu_conv_sum *s, const void *small, const void *big, void *to);
+  /* For few channels of big, and small_channels a multiple of `panel`: to[k * to_row + r] += the sum of small[.. + r] *
+   * big[.. + from[k]] for k < columns. */
+  void (*sum_few)(const cpu_conv_sum *s, const int64_t *from, int64_t columns, const void *small, const void *big,
+                  void *to);
   /* out[j * out_step + i] = in[i * in_step + j] */
   void (*turn)(void *out, int64_t out_step, const void *in, int64_t in_step, int64_t rows, int64_t columns);
 } cpu_conv_tile;

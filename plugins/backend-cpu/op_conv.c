@@ -90,12 +90,28 @@ static void add_chunks(const cpu_conv *c, char *sums, int64_t chunks, int64_t n)
         ((double *)(void *)sums)[i] += ((const double *)(const void *)sums)[k * n + i];
 }
 
+/* The three ways: `turned` ones leave [rows][taps][channels] whatever the layout. */
+typedef struct weight_way {
+  void (*run)(const cpu_conv_work *work, int64_t group, int64_t first, int64_t until, char *to,
+              char *scratch);
+  size_t (*scratch)(const cpu_conv *c);
+  bool turned;
+} weight_way;
+
+static weight_way way_of(const cpu_conv *c) {
+  if (cpu_conv_direct_weight_suits(c))
+    return (weight_way){cpu_conv_direct_weight, cpu_conv_direct_weight_scratch, true};
+  if (cpu_conv_direct_few_suits(c))
+    return (weight_way){cpu_conv_direct_few, cpu_conv_direct_few_scratch, true};
+  return (weight_way){cpu_conv_columns_weight, cpu_conv_columns_weight_scratch, false};
+}
+
 typedef struct weight_job {
   const cpu_conv_work *work;
   int64_t chunk; /* images */
   char *sums, *scratch;
   size_t scratch_each;
-  bool direct;
+  weight_way way;
 } weight_job;
 
 /* One group of one chunk of the batch, into that chunk's own sums. */
@@ -105,9 +121,8 @@ static tn_status weight_chunk(int64_t begin, int64_t end, int32_t worker, void *
   for (int64_t task = begin; task < end; ++task) {
     int64_t group = task % c->groups, first = task / c->groups * job->chunk;
     int64_t until = c->batch - first < job->chunk ? c->batch : first + job->chunk;
-    (job->direct ? cpu_conv_direct_weight : cpu_conv_columns_weight)(
-        job->work, group, first, until, job->sums + (size_t)(task * c->rows * c->columns) * c->size,
-        job->scratch + (size_t)worker * job->scratch_each);
+    job->way.run(job->work, group, first, until, job->sums + (size_t)(task * c->rows * c->columns) * c->size,
+                 job->scratch + (size_t)worker * job->scratch_each);
   }
   return TN_OK;
 }
@@ -131,8 +146,8 @@ static tn_status to_weight(tn_call *call, const cpu_conv_work *work, cpu_image *
   const cpu_scalar none = {0, 0};
   int64_t n = c->groups * c->rows * c->columns, chunks = chunks_of(c, n);
   if (c->batch == 0 || c->small_positions == 0) return cpu_fill(result->view, &none);
-  weight_job job = {.work = work, .sums = result->data, .direct = cpu_conv_direct_weight_suits(c)};
-  const bool turned = job.direct && !c->last;
+  weight_job job = {.work = work, .sums = result->data, .way = way_of(c)};
+  const bool turned = job.way.turned && !c->last;
   void *memory;
   job.chunk = (c->batch + chunks - 1) / chunks;
   chunks = (c->batch + job.chunk - 1) / job.chunk;
@@ -140,7 +155,7 @@ static tn_status to_weight(tn_call *call, const cpu_conv_work *work, cpu_image *
     TN_TRY(cpu_scratch(call, (size_t)(chunks * n) * c->size, &memory));
     job.sums = memory;
   }
-  job.scratch_each = job.direct ? cpu_conv_direct_weight_scratch(c) : cpu_conv_columns_weight_scratch(c);
+  job.scratch_each = job.way.scratch(c);
   TN_TRY(cpu_scratch(call, job.scratch_each * (size_t)tn_kit_host()->num_threads(), &memory));
   job.scratch = memory;
   TN_TRY(tn_kit_host()->parallel_for(chunks * c->groups, cpu_conv_grain(c, job.chunk * c->small_positions),

@@ -48,5 +48,5 @@ enum { TILE_MR = 6 };
 #define VEC_HI    VD_HI
 #include "plugins/backend-cpu/per-isa/conv_tile.inc"
 
-const cpu_conv_tile CPU_FN(cpu_conv_tile_f32) = {f32_NR, f32_row, f32_sum, f32_turn};
-const cpu_conv_tile CPU_FN(cpu_conv_tile_f64) = {f64_NR, f64_row, f64_sum, f64_turn};
+const cpu_conv_tile CPU_FN(cpu_conv_tile_f32) = {f32_NR, f32_row, f32_sum, f32_sum_few, f32_turn};
+const cpu_conv_tile CPU_FN(cpu_conv_tile_f64) = {f64_NR, f64_row, f64_sum, f64_sum_few, f64_turn};
