@@ -197,3 +197,53 @@ static void check_shape(const shape *s) {
 TN_TEST(ops_conv_sizes, every_way_of_computing_agrees_with_the_definition) {
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_shape(&shapes[i]);
 }
+
+/* ------------------------------------------------------------------ words and second derivatives */
+
+TN_TEST(ops_conv_sizes, padding_by_a_word_is_refused_where_it_has_no_meaning) {
+  const int64_t one[] = {1, 1}, two[] = {2, 1};
+  tn_tensor *x = make_float(SIZES(1, 2, 4, 4)), *w = make_float(SIZES(2, 2, 3, 3)), *y = NULL;
+  TN_CHECK_FAILS(tn_conv2d_padding(x, w, NULL, one, 2, "full", one, 2, 1, &y), TN_ERR_INVALID_ARGUMENT, "\"full\"");
+  TN_CHECK_FAILS(tn_conv2d_padding(x, w, NULL, two, 2, "same", one, 2, 1, &y), TN_ERR_INVALID_ARGUMENT, "stride 1");
+  tn_tensor_release(x);
+  tn_tensor_release(w);
+}
+
+/* The gradient of bias is the sum of grad_output over all but channels, so its own gradient with respect to
+ * grad_output spreads each channel's: 1 with gi and gw absent, and beside gi alone, gw alone and both. */
+TN_TEST(ops_conv_sizes, the_second_derivative_of_the_bias_counts_once) {
+  const int64_t one[] = {1, 1}, none[] = {0, 0};
+  const uint8_t all[] = {1, 1, 1};
+  const tn_dim channels = 4;
+  tn_tensor *x = noise((const tn_dim[]){2, 3, 5, 5}, 4), *w = noise((const tn_dim[]){4, 3, 2, 2}, 4);
+  tn_tensor *grad = noise((const tn_dim[]){2, 4, 4, 4}, 4), *g[3], *seeds[3], *with[8] = {NULL};
+  TN_CHECK_OK(tn_set_requires_grad(grad, true));
+  TN_CHECK_OK(tn_convolution_backward(grad, x, w, &channels, 1, one, 2, none, 2, one, 2, false, none, 2, 1, all, 3,
+                                      &g[0], &g[1], &g[2]));
+  for (int i = 0; i < 3; i++) seeds[i] = noise(tn_tensor_sizes(g[i]), tn_tensor_ndim(g[i]));
+  for (int mask = 1; mask < 8; mask++) {
+    tn_tensor *roots[3], *with_seeds[3];
+    size_t n = 0;
+    for (int i = 0; i < 3; i++)
+      if (mask >> i & 1) roots[n] = g[i], with_seeds[n++] = seeds[i];
+    const tn_backward_options keep = {.retain_graph = true};
+    TN_CHECK_OK(tn_grad_of(roots, with_seeds, n, &grad, 1, &keep, &with[mask]));
+  }
+  double *bias = values_of(seeds[2]);
+  for (int mask = 4; mask < 8; mask++) {
+    double *sum = values_of(with[mask]), *rest = mask > 4 ? values_of(with[mask - 4]) : NULL;
+    for (int64_t i = 0; i < tn_tensor_numel(grad); i++)
+      TN_CHECK_DOUBLE(sum[i] - (rest ? rest[i] : 0), bias[i / 16 % 4], 1e-4);
+    free(sum);
+    free(rest);
+  }
+  free(bias);
+  for (int i = 0; i < 8; i++) tn_tensor_release(with[i]);
+  for (int i = 0; i < 3; i++) {
+    tn_tensor_release(g[i]);
+    tn_tensor_release(seeds[i]);
+  }
+  tn_tensor_release(x);
+  tn_tensor_release(w);
+  tn_tensor_release(grad);
+}
