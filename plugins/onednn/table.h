@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which calls go to oneDNN and how they are cut: figures measured beforehand and committed. What stands here depends
+ * on shapes, layouts, dtypes and the instruction set, never on threads, time or load.
+ */
+#ifndef TENON_ONEDNN_TABLE_H
+#define TENON_ONEDNN_TABLE_H
+
+#include "plugins/onednn/library.h"
+
+/* Up to here others are faster: asked first, so that declining costs little. */
+enum { OD_PRODUCT_LEAST = 1 << 18 };
+static inline bool od_too_small(int64_t m, int64_t n, int64_t k) {
+  return m == 1 || n == 1 || (double)m * (double)n * (double)k < OD_PRODUCT_LEAST;
+}
+
+/* A result of m x n is computed in pieces of rows x columns, each summed over depth of k at a time. rows 0: not ours. */
+typedef struct od_cut {
+  int64_t rows, columns, depth;
+} od_cut;
+/* batch: how many such products there are. */
+od_cut od_cut_product(od_isa isa, tn_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch);
+
+/* A convolution over `batch` images: images a piece, and into how many chunks a weight gradient's sum is cut. */
+typedef struct od_images {
+  int64_t images; /* 0: not ours */
+  int64_t chunks;
+} od_images;
+/* work: multiply-adds of an image; image_bytes: both images of one; weight_bytes: one sum of weight gradients. */
+od_images od_cut_images(od_isa isa, tn_dtype dtype, int64_t batch, double work, double image_bytes,
+                        double weight_bytes);
+
+#endif
