@@ -43,28 +43,38 @@ static _Atomic bool over_libgomp; /* the executor; changes only while busy is he
  * one array of per-worker places do not meet in place 0. */
 static int32_t own_number(void) { return tni_tls.parallel_worker ? tni_tls.parallel_worker - 1 : 0; }
 
-static int64_t chunk_end(const tni_region *r, int64_t begin) {
-  return r->n - begin > r->chunk ? begin + r->chunk : r->n;
+static int64_t chunk_end(const tni_chunks *c, int64_t begin) {
+  return c->n - begin > c->chunk ? begin + c->chunk : c->n;
 }
 
-void tni_region_chunk(tni_region *r, int32_t i) {
-  int64_t begin = r->chunk * i, end = chunk_end(r, begin);
+void tni_chunk_run(const tni_chunks *c, int32_t i) {
+  int64_t begin = c->chunk * i, end = chunk_end(c, begin);
   int32_t outer = tni_tls.parallel_worker;
   tni_tls.parallel_worker = i + 1;
-  tn_status status = r->fn(begin, end, i, r->ctx);
+  tn_status status = c->fn(begin, end, i, c->ctx);
   tni_tls.parallel_worker = outer;
   tn_status none = TN_OK;
-  if (status != TN_OK && atomic_compare_exchange_strong(&r->status, &none, status))
-    atomic_store(&r->words, tni_error_take());
+  if (status != TN_OK && atomic_compare_exchange_strong(&c->region->status, &none, status))
+    atomic_store(&c->region->words, tni_error_take());
 }
 
 /* Nested, contended or one-chunk regions: the same chunks, in order, first error wins. */
-static tn_status run_here(const tni_region *r) {
-  for (int32_t i = 0; i < r->n_chunks; ++i) {
-    int64_t begin = r->chunk * i;
-    TN_TRY(r->fn(begin, chunk_end(r, begin), own_number(), r->ctx));
+static tn_status run_here(const tni_chunks *c, int32_t n_chunks) {
+  for (int32_t i = 0; i < n_chunks; ++i) {
+    int64_t begin = c->chunk * i;
+    TN_TRY(c->fn(begin, chunk_end(c, begin), own_number(), c->ctx));
   }
   return TN_OK;
+}
+
+static tn_status run_together(const tni_chunks *c, int32_t n_chunks) {
+  tni_region r = {.chunks = *c, .n_chunks = n_chunks};
+  r.chunks.region = &r;
+  (atomic_load_explicit(&over_libgomp, memory_order_relaxed) ? tni_gomp_run : tni_team_run)(&r);
+  atomic_store_explicit(&busy, 0, memory_order_release);
+  tn_status status = atomic_load(&r.status);
+  if (status != TN_OK) tni_error_give(atomic_load(&r.words));
+  return status;
 }
 
 tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx) {
@@ -72,18 +82,13 @@ tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ct
   if (grain < 1) grain = 1;
   if (n <= grain) return fn(0, n, own_number(), ctx);
   int64_t most = n / grain + (n % grain != 0);
-  int32_t threads = tni_parallel_threads();
-  tni_region r = {.fn = fn, .ctx = ctx, .n = n, .n_chunks = most < threads ? (int32_t)most : threads};
-  r.chunk = n / r.n_chunks + (n % r.n_chunks != 0);
-  r.n_chunks = (int32_t)(n / r.chunk + (n % r.chunk != 0));
-  if (r.n_chunks == 1 || tni_tls.parallel_worker) return run_here(&r);
+  int32_t threads = tni_parallel_threads(), n_chunks = most < threads ? (int32_t)most : threads;
+  tni_chunks c = {.fn = fn, .ctx = ctx, .n = n, .chunk = n / n_chunks + (n % n_chunks != 0)};
+  n_chunks = (int32_t)(n / c.chunk + (n % c.chunk != 0));
+  if (n_chunks == 1 || tni_tls.parallel_worker) return run_here(&c, n_chunks);
   int32_t idle = 0;
-  if (!atomic_compare_exchange_strong(&busy, &idle, 1)) return run_here(&r);
-  (atomic_load_explicit(&over_libgomp, memory_order_relaxed) ? tni_gomp_run : tni_team_run)(&r);
-  atomic_store(&busy, 0);
-  tn_status status = atomic_load(&r.status);
-  if (status != TN_OK) tni_error_give(atomic_load(&r.words));
-  return status;
+  if (!atomic_compare_exchange_strong(&busy, &idle, 1)) return run_here(&c, n_chunks);
+  return run_together(&c, n_chunks);
 }
 
 /* ------------------------------------------------------------------ how many */

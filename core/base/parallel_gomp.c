@@ -51,7 +51,7 @@ bool tni_gomp_open(void) {
 static void team_main(void *p) {
   tni_region *r = p;
   int32_t threads = gomp.num_threads();
-  for (int32_t i = gomp.thread_num(); i < r->n_chunks; i += threads) tni_region_chunk(r, i);
+  for (int32_t i = gomp.thread_num(); i < r->n_chunks; i += threads) tni_chunk_run(&r->chunks, i);
 }
 
 void tni_gomp_run(tni_region *r) { gomp.parallel(team_main, r, (unsigned)r->n_chunks, 0); }

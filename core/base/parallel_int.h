@@ -9,19 +9,25 @@
 
 enum { TNI_THREADS_MOST = 1024 };
 
-/* On the stack of the thread that asked for it. */
-typedef struct tni_region {
+/* What a worker needs of a region. */
+typedef struct tni_chunks {
   tn_parallel_fn fn;
   void *ctx;
   int64_t n;
   int64_t chunk; /* length of all chunks but the last */
+  struct tni_region *region;
+} tni_chunks;
+
+/* On the stack of the thread that asked for it. */
+typedef struct tni_region {
+  tni_chunks chunks;
   int32_t n_chunks;
   _Atomic tn_status status; /* the first error */
   _Atomic(char *) words;    /* its words; owned */
 } tni_region;
 
 /* Runs chunk i with worker number i on the calling thread; its error is kept in the region. */
-void tni_region_chunk(tni_region *r, int32_t i);
+void tni_chunk_run(const tni_chunks *c, int32_t i);
 
 /* Executors: run every chunk of a region once and return when all have ended. One region at a time: the caller
  * sees to that (parallel.c). */

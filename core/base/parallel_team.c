@@ -10,8 +10,11 @@
  * Regions are numbered. `ticket` holds the number of the last region and, in its low bits, how many workers it asks
  * for. A worker that sees a new ticket may run its chunk only if it raises its own `claimed` from a lower number to
  * that region's, and so does the caller that takes it away: one of them succeeds. Until the chunk that it claimed has
- * ended a region cannot end, so whoever claimed may read `region`; who did not never reads it. A worker that comes so
- * late that its region is over finds `claimed` at that number or beyond.
+ * ended (`done` has the number) a region cannot end, so whoever claimed may read `chunks`; who did not never reads it.
+ * A worker that comes so late that its region is over finds `claimed` at that number or beyond.
+ *
+ * A region costs what its cache lines cost that travel between cores, some 100 ns each: the caller's with ticket and
+ * chunks, and each worker's with claimed and done. So these share a line, and nothing else that is written does.
  *
  * Note [How long to spin]
  * A training step asks for regions every few microseconds to some hundred of them. A worker that spins begins within
@@ -32,29 +35,31 @@
 enum { SPIN_NS = 200 * 1000, SPINS_A_LOOK = 32 };
 enum { TICKET_STEP = 1 << 16, TICKET_HELP = TICKET_STEP - 1 };
 
-/* A block of its own, on cache lines of its own: only its worker and the caller write it. */
+enum { LINE = 64 };
+
+/* A block of its own, which begins on a cache line. */
 typedef struct mate {
   _Atomic uint64_t claimed; /* Note [Claims] */
+  _Atomic uint64_t done;    /* the last region whose chunk has ended */
   _Atomic int32_t sleeps;
   int32_t index;  /* of its chunk, from 1 */
   uint64_t first; /* the ticket before the first region that it may see */
   tni_worker *thread;
-  tni_mutex mutex; /* for wake */
+  _Alignas(LINE) tni_mutex mutex; /* for wake */
   tni_cond wake;
 } mate;
 
 static struct {
-  tni_mutex mutex; /* guards starting, stopping, and the caller's sleep */
-  tni_cond done;
-  _Atomic uint64_t ticket;
-  tni_region *region;
-  _Atomic int32_t pending; /* claimed or claimable chunks of workers that have not ended */
+  _Alignas(LINE) _Atomic uint64_t ticket;
+  tni_chunks chunks;
   _Atomic bool caller_sleeps;
   _Atomic bool stop;
-  _Atomic bool spins; /* there is a processor for each thread of the last region */
-  int32_t n_cpus;
+  _Atomic bool spins;             /* there is a processor for each thread of the last region */
+  _Alignas(LINE) tni_mutex mutex; /* guards starting, stopping, and the caller's sleep */
+  tni_cond done;
   _Atomic int32_t generation; /* bumped in a forked child */
   int32_t started_generation;
+  int32_t n_cpus;
   int32_t n_mates;
   mate **mates;
 } team = {.mutex = TNI_MUTEX_INIT, .done = TNI_COND_INIT, .spins = true};
@@ -77,31 +82,23 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static bool ticket_is_new(uint64_t seen) {
-  return atomic_load_explicit(&team.ticket, memory_order_acquire) != seen;
-}
-static bool all_ended(uint64_t unused) {
-  (void)unused;
-  return atomic_load_explicit(&team.pending, memory_order_acquire) == 0;
-}
-
-/* Looks for SPIN_NS; false: it has not come. The clock is read seldom. */
-static inline __attribute__((always_inline)) bool spin(bool (*come)(uint64_t), uint64_t seen) {
+/* Looks for SPIN_NS whether *number has become another than `seen`; false: it has not. The clock is read seldom. */
+static bool spin(_Atomic uint64_t *number, uint64_t seen) {
   int64_t end = 0;
-  if (!atomic_load_explicit(&team.spins, memory_order_relaxed)) return come(seen);
+  int looks = atomic_load_explicit(&team.spins, memory_order_relaxed) ? SPINS_A_LOOK : 0;
   for (;;) {
-    for (int i = 0; i < SPINS_A_LOOK; ++i) {
-      if (come(seen)) return true;
+    for (int i = 0; i < looks; ++i) {
+      if (atomic_load_explicit(number, memory_order_acquire) != seen) return true;
       relax();
     }
-    int64_t now = now_ns();
+    int64_t now = looks ? now_ns() : end;
     if (!end) end = now + SPIN_NS;
-    if (now >= end) return come(seen);
+    if (!looks || now >= end) return atomic_load_explicit(number, memory_order_acquire) != seen;
   }
 }
 
 static void wait_for_ticket(mate *m, uint64_t seen) {
-  if (spin(ticket_is_new, seen)) return;
+  if (spin(&team.ticket, seen)) return;
   tni_mutex_lock(&m->mutex);
   atomic_store(&m->sleeps, 1);
   while (atomic_load(&team.ticket) == seen) tni_cond_wait(&m->wake, &m->mutex);
@@ -117,17 +114,20 @@ static void wake(mate *m) {
   tni_mutex_unlock(&m->mutex);
 }
 
-static void wait_for_workers(void) {
-  if (spin(all_ended, 0)) return;
+static void wait_for_mate(mate *m, uint64_t region) {
+  uint64_t before = atomic_load_explicit(&m->done, memory_order_acquire);
+  if (before == region || spin(&m->done, before)) return;
   tni_mutex_lock(&team.mutex);
   atomic_store(&team.caller_sleeps, true);
-  while (atomic_load(&team.pending) != 0) tni_cond_wait(&team.done, &team.mutex);
+  while (atomic_load(&m->done) != region) tni_cond_wait(&team.done, &team.mutex);
   atomic_store(&team.caller_sleeps, false);
   tni_mutex_unlock(&team.mutex);
 }
 
-static void chunks_ended(int32_t n) {
-  if (atomic_fetch_sub(&team.pending, n) != n || !atomic_load(&team.caller_sleeps)) return;
+/* After done is visible: one of the two sees the other's store. */
+static void chunk_ended(mate *m, uint64_t region) {
+  atomic_store(&m->done, region);
+  if (!atomic_load(&team.caller_sleeps)) return;
   tni_mutex_lock(&team.mutex);
   tni_cond_signal(&team.done);
   tni_mutex_unlock(&team.mutex);
@@ -136,8 +136,7 @@ static void chunks_ended(int32_t n) {
 /* ------------------------------------------------------------------ workers */
 
 /* See Note [Claims]. */
-static bool claim(mate *m, uint64_t ticket) {
-  uint64_t region = ticket / TICKET_STEP;
+static bool claim(mate *m, uint64_t region) {
   uint64_t before = atomic_load_explicit(&m->claimed, memory_order_relaxed);
   return before < region && atomic_compare_exchange_strong(&m->claimed, &before, region);
 }
@@ -150,9 +149,9 @@ static void mate_main(void *p) {
     wait_for_ticket(m, seen);
     seen = atomic_load_explicit(&team.ticket, memory_order_acquire);
     if (team.stop) return;
-    if (m->index > (int32_t)(seen & TICKET_HELP) || !claim(m, seen)) continue;
-    tni_region_chunk(team.region, m->index);
-    chunks_ended(1);
+    if (m->index > (int32_t)(seen & TICKET_HELP) || !claim(m, seen / TICKET_STEP)) continue;
+    tni_chunk_run(&team.chunks, m->index);
+    chunk_ended(m, seen / TICKET_STEP);
   }
 }
 
@@ -166,7 +165,10 @@ static bool start_mate(void) {
   mate *m = tni_block_alloc(tni_block_class(sizeof *m));
   if (!m) return false;
   uint64_t ticket = atomic_load(&team.ticket);
-  *m = (mate){.claimed = ticket / TICKET_STEP, .index = team.n_mates + 1, .first = ticket};
+  *m = (mate){.claimed = ticket / TICKET_STEP,
+              .done = ticket / TICKET_STEP,
+              .index = team.n_mates + 1,
+              .first = ticket};
   tni_mutex_init(&m->mutex);
   tni_cond_init(&m->wake);
   if (tni_worker_start(mate_main, m, "tenon-worker", &m->thread) != TN_OK) {
@@ -207,30 +209,30 @@ static int32_t gather(int32_t n) {
 
 /* ------------------------------------------------------------------ regions */
 
-static uint64_t hand_out(tni_region *r, int32_t helped) {
+/* Returns the region's number. */
+static uint64_t hand_out(const tni_region *r, int32_t helped) {
   uint64_t ticket = atomic_load_explicit(&team.ticket, memory_order_relaxed);
   ticket = (ticket & ~(uint64_t)TICKET_HELP) + TICKET_STEP + (uint64_t)helped;
-  team.region = r;
   bool spins = helped < team.n_cpus;
   if (spins != atomic_load_explicit(&team.spins, memory_order_relaxed)) atomic_store(&team.spins, spins);
-  atomic_store(&team.pending, helped);
+  team.chunks = r->chunks;
   atomic_store(&team.ticket, ticket);
   for (int32_t i = 0; i < helped; ++i) wake(team.mates[i]);
-  return ticket;
+  return ticket / TICKET_STEP;
 }
 
 void tni_team_run(tni_region *r) {
-  int32_t helped = gather(r->n_chunks - 1), taken = 0;
-  uint64_t ticket = hand_out(r, helped);
-  tni_region_chunk(r, 0);
-  for (int32_t i = helped + 1; i < r->n_chunks; ++i) tni_region_chunk(r, i);
+  int32_t helped = gather(r->n_chunks - 1);
+  uint64_t region = hand_out(r, helped);
+  tni_chunk_run(&r->chunks, 0);
+  for (int32_t i = helped + 1; i < r->n_chunks; ++i) tni_chunk_run(&r->chunks, i);
   for (int32_t i = 0; i < helped; ++i) {
-    if (!claim(team.mates[i], ticket)) continue;
-    tni_region_chunk(r, i + 1);
-    ++taken;
+    mate *m = team.mates[i];
+    if (!claim(m, region)) continue;
+    tni_chunk_run(&r->chunks, i + 1);
+    atomic_store_explicit(&m->done, region, memory_order_relaxed); /* only this thread looks */
   }
-  if (taken) chunks_ended(taken);
-  wait_for_workers();
+  for (int32_t i = 0; i < helped; ++i) wait_for_mate(team.mates[i], region);
 }
 
 void tni_team_stop(void) {
