@@ -58,6 +58,8 @@ typedef struct cpu_gemm {
   void *c;
   int64_t c_row, c_col;
   double alpha, beta;
+  const void *d; /* what beta multiplies, where beta is not 0; may be c; NULL: c. Its strides may be 0 */
+  int64_t d_row, d_col;
 } cpu_gemm;
 
 typedef struct cpu_gemm_kernel {

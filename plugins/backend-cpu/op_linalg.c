@@ -13,7 +13,7 @@
 /* One product of matrices, or a batch of them; strides between matrices in elements. */
 typedef struct product {
   cpu_gemm g;
-  int64_t batch, a_step, b_step, c_step;
+  int64_t batch, a_step, b_step, c_step, d_step;
   tn_dtype dtype; /* float32, float64 or int64 */
   cpu_scalar alpha, beta;
 } product;
@@ -24,14 +24,13 @@ static double dot_run(tn_dtype dtype, const void *a, const void *b, int64_t n) {
   return dtype == TN_FLOAT32 ? cpu_now->dot_f32(a, b, n) : cpu_now->dot_f64(a, b, n);
 }
 
-static void put_result(const cpu_gemm *g, tn_dtype dtype, int64_t at, double sum) {
-  if (dtype == TN_FLOAT32) {
-    float *c = (float *)g->c + at;
-    *c = (g->beta == 0 ? 0 : (float)g->beta * *c) + (float)g->alpha * (float)sum;
-  } else {
-    double *c = (double *)g->c + at;
-    *c = (g->beta == 0 ? 0 : g->beta * *c) + g->alpha * sum;
-  }
+static void put_result(const cpu_gemm *g, tn_dtype dtype, int64_t i, int64_t j, double sum) {
+  int64_t at = i * g->c_row + j * g->c_col, from = i * g->d_row + j * g->d_col;
+  if (dtype == TN_FLOAT32)
+    ((float *)g->c)[at] =
+        (g->beta == 0 ? 0 : (float)g->beta * ((const float *)g->d)[from]) + (float)g->alpha * (float)sum;
+  else
+    ((double *)g->c)[at] = (g->beta == 0 ? 0 : g->beta * ((const double *)g->d)[from]) + g->alpha * sum;
 }
 
 /* A column (n == 1) or a row (m == 1) whose sums run along unit strides: one dot each. */
@@ -42,7 +41,7 @@ static void run_dots(const cpu_gemm *g, tn_dtype dtype) {
   size_t size = tn_kit_dtype_size(dtype);
   for (int64_t i = 0; i < g->m; ++i)
     for (int64_t j = 0; j < g->n; ++j)
-      put_result(g, dtype, i * g->c_row + j * g->c_col,
+      put_result(g, dtype, i, j,
                  dot_run(dtype, (const char *)g->a + (size_t)(i * g->a_row) * size,
                          (const char *)g->b + (size_t)(j * g->b_col) * size, g->k));
 }
@@ -61,6 +60,9 @@ static cpu_gemm transposed(const cpu_gemm *g) {
                     .c = g->c,
                     .c_row = g->c_col,
                     .c_col = g->c_row,
+                    .d = g->d,
+                    .d_row = g->d_col,
+                    .d_col = g->d_row,
                     .alpha = g->alpha,
                     .beta = g->beta};
 }
@@ -71,13 +73,16 @@ static void run_int64(const product *p, int64_t batch) {
   const cpu_gemm *g = &p->g;
   const int64_t *a = (const int64_t *)g->a + batch * p->a_step,
                 *b = (const int64_t *)g->b + batch * p->b_step;
+  const int64_t *d = (const int64_t *)g->d + batch * p->d_step;
   int64_t *c = (int64_t *)g->c + batch * p->c_step;
   for (int64_t i = 0; i < g->m; ++i)
     for (int64_t j = 0; j < g->n; ++j) {
+      const int64_t added = p->beta.i == 0 ? 0 : d[i * g->d_row + j * g->d_col]; /* c may be d */
       uint64_t sum = 0, *out = (uint64_t *)&c[i * g->c_row + j * g->c_col];
       for (int64_t k = 0; k < g->k; ++k)
         sum += (uint64_t)a[i * g->a_row + k * g->a_col] * (uint64_t)b[k * g->b_row + j * g->b_col];
-      *out = (p->beta.i == 0 ? 0 : (uint64_t)p->beta.i * *out) + (uint64_t)p->alpha.i * sum;
+      *out = (uint64_t)p->alpha.i * sum;
+      if (p->beta.i != 0) *out += (uint64_t)p->beta.i * (uint64_t)added;
     }
 }
 
@@ -109,6 +114,7 @@ static cpu_gemm rectangle(const gemm_job *job, int64_t task) {
   g.a = (const char *)g.a + (size_t)((batch * p->a_step + i * g.a_row) * (int64_t)size);
   g.b = (const char *)g.b + (size_t)((batch * p->b_step + j * g.b_col) * (int64_t)size);
   g.c = (char *)g.c + (size_t)((batch * p->c_step + i * g.c_row + j * g.c_col) * (int64_t)size);
+  g.d = (const char *)g.d + (size_t)((batch * p->d_step + i * g.d_row + j * g.d_col) * (int64_t)size);
   return g;
 }
 
@@ -213,6 +219,24 @@ static tn_status operand(tn_call *call, const tn_view *v, tn_dtype dtype, matrix
   return TN_OK;
 }
 
+/* The strides with which v spreads over `shape` (broadcast: 0). */
+static matrix spread(const tn_view *v, const tn_view *shape) {
+  int64_t strides[3] = {0, 0, 0};
+  for (uint32_t i = 0; i < v->ndim; ++i)
+    if (v->sizes[i] != 1) strides[3 - v->ndim + i] = v->strides[i];
+  return (matrix){v->data, shape->ndim == 3 ? strides[0] : 0, strides[1], strides[2]};
+}
+
+/* What beta multiplies: self where it lies, or, in another dtype, copied to where the result will stand. */
+static tn_status addend(const tn_view *target, const tn_view *self, matrix *out) {
+  if (self->dtype == target->dtype) {
+    *out = spread(self, target);
+    return TN_OK;
+  }
+  *out = matrix_of(target, target->data, true);
+  return cpu_copy(target, self);
+}
+
 static tn_dtype product_dtype(tn_dtype dtype) {
   return tn_kit_dtype_is_float(dtype) ? cpu_wide(dtype) : TN_INT64;
 }
@@ -231,8 +255,8 @@ static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *s
     target = &wide.view;
   }
   bool adds = self && (beta.f != 0 || beta.i != 0);
-  if (adds && !(target == result && self->data == result->data)) TN_TRY(cpu_copy(target, self));
-  matrix ma, mb, mc = matrix_of(target, target->data, true);
+  matrix ma, mb, mc = matrix_of(target, target->data, true), md = mc;
+  if (adds) TN_TRY(addend(target, self, &md));
   TN_TRY(operand(call, a, dtype, &ma));
   TN_TRY(operand(call, b, dtype, &mb));
   uint32_t n = result->ndim;
@@ -249,12 +273,16 @@ static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *s
                      .c = target->data,
                      .c_row = mc.row,
                      .c_col = mc.col,
+                     .d = md.data,
+                     .d_row = md.row,
+                     .d_col = md.col,
                      .alpha = alpha.f,
                      .beta = adds ? beta.f : 0},
                .batch = n == 3 ? result->sizes[0] : 1,
                .a_step = ma.batch,
                .b_step = mb.batch,
                .c_step = mc.batch,
+               .d_step = md.batch,
                .dtype = dtype,
                .alpha = alpha,
                .beta = adds ? beta : none};

@@ -122,6 +122,62 @@ TN_TEST(cpu_gemm, addmm_adds_a_broadcast_row) {
   tn_tensor_release(bias);
 }
 
+/* addmm of `added` (rows and columns may be 1) in one piece, whole and in place: the same bits. */
+static void check_added(int64_t m, int64_t n, int64_t k, tn_tensor *added, tn_scalar beta, tn_scalar alpha) {
+  tn_dtype dtype = tn_tensor_dtype(added);
+  tn_tensor *a = matrix(m, k, dtype, ROWS, 1), *b = matrix(k, n, dtype, TRANSPOSED, 2), *spread, *whole, *c,
+            *d;
+  TN_CHECK_OK(tn_expand(added, CPU_SIZES(m, n), false, &spread));
+  TN_CHECK_OK(tn_clone(spread, TN_CONTIGUOUS_FORMAT, &whole));
+  TN_CHECK_OK(tn_addmm(added, a, b, beta, alpha, &c));
+  TN_CHECK_OK(tn_addmm(whole, a, b, beta, alpha, &d));
+  TN_CHECK_OK(tn_addmm_(whole, a, b, beta, alpha));
+  cpu_check_same_bits(c, d);
+  cpu_check_same_bits(c, whole);
+  double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(c), *v = cpu_values(spread);
+  double f = beta.kind == TN_VAL_FLOAT ? beta.u.f : (double)beta.u.i;
+  double g = alpha.kind == TN_VAL_FLOAT ? alpha.u.f : (double)alpha.u.i;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      TN_CHECK_DOUBLE(z[i * n + j], f * v[i * n + j] + g * product_at(x, y, n, k, i, j),
+                      dtype == TN_INT32 ? 0 : 2e-6 * (1 + sqrt((double)k)));
+  free(x), free(y), free(z), free(v);
+  tn_tensor *all[] = {a, b, c, d, spread, whole};
+  for (int i = 0; i < 6; ++i) tn_tensor_release(all[i]);
+}
+
+TN_TEST(cpu_gemm, what_is_added_may_be_a_row_a_column_or_the_result_itself) {
+  static const int64_t shapes[][3] = {{3, 5, 2},     {20, 37, 50}, {30, 64, 700},
+                                      {300, 130, 60}, {1, 40, 30},  {40, 1, 30}};
+  static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_INT32};
+  for (int s = 0; s < 6; ++s)
+    for (int t = 0; t < 3; ++t)
+      for (int form = 0; form < 4; ++form) {
+        int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+        tn_tensor *added = cpu_tensor(CPU_SIZES(form & 1 ? 1 : m, form & 2 ? 1 : n), dtypes[t], -9, 9, 3);
+        check_added(m, n, k, added, tn_int(1), tn_int(1));
+        check_added(m, n, k, added, tn_int(2), tn_int(-3));
+        tn_tensor_release(added);
+      }
+}
+
+TN_TEST(cpu_gemm, edges_and_scaled_results_have_the_bits_of_whole_tiles) {
+  const int64_t m = 29, n = 300, k = 650, part_n = 261, part_m = 3;
+  tn_tensor *a = matrix(m, k, TN_FLOAT32, ROWS, 1), *b = matrix(k, n, TN_FLOAT32, ROWS, 2), *c, *few,
+            *columns;
+  tn_tensor *rows_of_a, *columns_of_b, *d, *e;
+  TN_CHECK_OK(tn_mm(a, b, &c));
+  TN_CHECK_OK(tn_slice(a, 0, NULL, &part_m, 1, &rows_of_a));
+  TN_CHECK_OK(tn_slice(b, 1, NULL, &part_n, 1, &columns_of_b));
+  TN_CHECK_OK(tn_mm(rows_of_a, columns_of_b, &d));
+  TN_CHECK_OK(tn_slice(c, 0, NULL, &part_m, 1, &few));
+  TN_CHECK_OK(tn_slice(few, 1, NULL, &part_n, 1, &columns));
+  TN_CHECK_OK(tn_clone(columns, TN_CONTIGUOUS_FORMAT, &e));
+  cpu_check_same_bits(d, e);
+  tn_tensor *all[] = {a, b, c, few, columns, rows_of_a, columns_of_b, d, e};
+  for (int i = 0; i < 9; ++i) tn_tensor_release(all[i]);
+}
+
 TN_TEST(cpu_gemm, bits_do_not_depend_on_threads) {
   tn_tensor *a = matrix(130, 500, TN_FLOAT32, ROWS, 1), *b = matrix(500, 129, TN_FLOAT32, TRANSPOSED, 2);
   tn_tensor *first = NULL, *many = cpu_tensor(CPU_SIZES(40, 60, 70), TN_FLOAT32, -1, 1, 3), *turned,

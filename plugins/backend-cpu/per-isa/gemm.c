@@ -17,9 +17,10 @@ enum { GEMM_MR = 6 };
 #define GEMM_HEIGHTS(M) M(1) M(2) M(3) M(4) M(5) M(6)
 #endif
 
-/* From here on panels and tiles are reused often enough to be worth copying even where they could be read
- * in place. Measured at 1024 x 1024 x 1024 and at the shapes of a 784-128-10 network. */
-enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
+/* From here on panels and tiles are reused often enough to be worth copying even where they could be read in
+ * place: panels from FEW rows of a on if rows of b lie far apart (each on a page of its own), else from MANY.
+ * Measured at squares of 256 to 1024 and at the shapes of a 784-128-10 and a 784-1024-1024-10 network. */
+enum { PACK_B_FROM_FEW = 256, PACK_B_FROM_MANY = 640, FAR_BYTES = 2048, PACK_A_FROM_N = 512 };
 
 #define T          float
 #define V          vf
@@ -29,8 +30,8 @@ enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 #define vec_set    vf_set
 #define vec_fma    vf_fma
 #define SCALAR_FMA CPU_FMAF
-#define VEC_LO     VF_LO
-#define VEC_HI     VF_HI
+#define LANE_LOAD  vf_load_lanes
+#define LANE_TURN  VF_TURN
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 #undef T
 #undef V
@@ -40,8 +41,8 @@ enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 #undef vec_set
 #undef vec_fma
 #undef SCALAR_FMA
-#undef VEC_LO
-#undef VEC_HI
+#undef LANE_LOAD
+#undef LANE_TURN
 
 #define T          double
 #define V          vd
@@ -51,8 +52,8 @@ enum { PACK_B_FROM_M = 256, PACK_A_FROM_N = 256 };
 #define vec_set    vd_set
 #define vec_fma    vd_fma
 #define SCALAR_FMA CPU_FMA
-#define VEC_LO     VD_LO
-#define VEC_HI     VD_HI
+#define LANE_LOAD  vd_load_lanes
+#define LANE_TURN  VD_TURN
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 
 const cpu_gemm_kernel CPU_FN(cpu_gemm_f32) = {GEMM_MR, f32_NR, f32_scratch_bytes, f32_run};
