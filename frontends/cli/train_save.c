@@ -5,8 +5,8 @@
  * file is refused. What only steers from here on (rate, warm-up, decay, clipping, epochs) may be given anew.
  */
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,8 +55,11 @@ static tn_status settle_course(tni_train *t, tn_safetensors *file) {
   if (!tn_safetensors_note(file, "train.lr")) return TN_OK;
   double lr, clip;
   int64_t warmup, decay;
-  TN_TRY(tni_note_real(t->resume, file, "train.lr", 0.0, HUGE_VAL, &lr));
-  TN_TRY(tni_note_real(t->resume, file, "train.clip", 0.0, HUGE_VAL, &clip));
+  TN_TRY(tni_note_real(t->resume, file, "train.lr", 0.0, DBL_MAX, &lr));
+  if (lr <= 0.0)
+    return tn_fail(TN_ERR_DATA, "%s: its 'train.lr' is %g; a learning rate above 0 was expected", t->resume,
+                   lr);
+  TN_TRY(tni_note_real(t->resume, file, "train.clip", 0.0, DBL_MAX, &clip));
   TN_TRY(tni_note_int(t->resume, file, "train.warmup", 0, INT64_MAX, &warmup));
   TN_TRY(tni_note_int(t->resume, file, "train.decay", 0, INT64_MAX, &decay));
   if (t->lr <= 0.0) t->lr = lr;

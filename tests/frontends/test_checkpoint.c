@@ -7,6 +7,7 @@
 #include <tenon/data.h>
 #include <tenon/files.h>
 
+#include "damage.h"
 #include "tools.h"
 
 enum { SAMPLES = 24, BATCH = 4 };
@@ -234,6 +235,49 @@ TN_TEST(frontends_checkpoint, numbers_that_are_none) {
   tn_tensor_release(negative);
   tn_tensor_release(nan);
   end_training(&t);
+}
+
+/* ------------------------------------------------------------------ damage */
+
+/* What the damaged files are loaded into. */
+static training victim;
+
+static void read_bits(const training *t, float out_bits[16]) {
+  memset(out_bits, 0, 16 * sizeof *out_bits);
+  tn_tensor *w = tn_module_tensor(t->model, "0.weight");
+  TN_CHECK_OK(tn_tensor_to_host(w, out_bits, (size_t)tn_tensor_numel(w) * sizeof *out_bits));
+}
+
+static tn_status load_damaged(const char *path, size_t size_bytes) {
+  float before[16], after[16];
+  tn_checkpoint at = victim.at;
+  read_bits(&victim, before);
+  tn_status status = load(path, &at);
+  if (status == TN_OK) return TN_OK; /* a byte of the values, or of a note */
+  TN_CHECK(tn_error_message()[0] != 0);
+  TN_CHECK_INT(at.step, victim.at.step);
+  TN_CHECK_INT(at.epoch, victim.at.epoch);
+  read_bits(&victim, after);
+  TN_CHECK(memcmp(before, after, sizeof before) == 0);
+  return tn_fail(TN_ERR_DATA, "%s",
+                 path); /* other statuses are as good here: the words named no path before */
+}
+
+/* Each byte of a whole checkpoint changed, and each length that is too short. */
+TN_TEST(frontends_checkpoint, damaged_files_are_refused_or_loaded_whole) {
+  static unsigned char bytes[1 << 16];
+  training saved = make_training(1, 2);
+  victim = make_training(2, 2);
+  go_on(&saved, 3);
+  TN_CHECK_OK(tn_checkpoint_write(place("whole"), &saved.at));
+  FILE *file = fopen(place("whole"), "rb");
+  TN_CHECK_NOT_NULL(file);
+  size_t n = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  TN_CHECK(n > 1000 && n < sizeof bytes);
+  TN_CHECK(tt_damage(bytes, n, load_damaged) > n); /* every truncation, and many bytes of the header */
+  end_training(&victim);
+  end_training(&saved);
 }
 
 /* ------------------------------------------------------------------ the loader's part */

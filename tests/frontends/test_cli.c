@@ -100,8 +100,9 @@ static void fails(const char *arguments, int status, const char *words) {
 TN_TEST(frontends_cli, help_and_version) {
   TN_CHECK_CONTAINS(succeeds("--help")->out, "usage: tenon COMMAND");
   TN_CHECK_CONTAINS(succeeds("--version")->out, tn_version());
-  const char *const commands[] = {"devices", "plugins", "ops", "explain", "why", "train", "eval", "bench"};
-  for (int i = 0; i < 8; i++) {
+  const char *const commands[] = {"devices", "plugins", "ops",      "explain", "why",
+                                  "train",   "eval",    "generate", "bench"};
+  for (int i = 0; i < 9; i++) {
     char arguments[32];
     snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
     const tt_result *r = succeeds(arguments);
@@ -184,31 +185,6 @@ TN_TEST(frontends_cli, a_full_disk_is_a_failure) {
 
 /* ------------------------------------------------------------------ training */
 
-/* Images whose class shows: the pixels of one of ten bands are bright. */
-static void write_set(const char *prefix, int n) {
-  size_t size = 16 + (size_t)n * 784;
-  unsigned char *images = calloc(1, size), *labels = calloc(1, 8 + (size_t)n);
-  TN_CHECK(images && labels);
-  memcpy(images,
-         (const unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, 28, 0,
-                                 0, 0, 28},
-         16);
-  memcpy(labels, (const unsigned char[]){0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n}, 8);
-  for (int i = 0; i < n; i++) {
-    int class = i * 7 % 10;
-    labels[8 + i] = (unsigned char)class;
-    for (int p = 0; p < 784; p++)
-      images[16 + i * 784 + p] = p / 78 == class ? 200 : (unsigned char)(p * 31 + i * 17) % 64;
-  }
-  char name[64];
-  snprintf(name, sizeof name, "%s-images-idx3-ubyte.gz", prefix);
-  tt_file(name, images, size);
-  snprintf(name, sizeof name, "%s-labels-idx1-ubyte.gz", prefix);
-  tt_file(name, labels, 8 + (size_t)n);
-  free(images);
-  free(labels);
-}
-
 static const tt_result *train(const char *more) {
   char arguments[1024];
   snprintf(arguments, sizeof arguments, "train fashion-mnist --model mlp --data '%s' %s", tt_folder(), more);
@@ -224,8 +200,8 @@ static void weights(const char *out, char hash[65]) {
 
 TN_TEST(frontends_cli, train_learns_and_repeats_its_bits) {
   char first[65], second[65], other[65];
-  write_set("train", 600);
-  write_set("t10k", 100);
+  tt_write_images("train", 600);
+  tt_write_images("t10k", 100);
   const tt_result *r = train("--epochs 3 --batch 32 --seed 4 --threads 2 --json");
   TN_CHECK_STR(r->words, "");
   TN_CHECK_INT(r->status, 0);
@@ -241,8 +217,8 @@ TN_TEST(frontends_cli, train_learns_and_repeats_its_bits) {
 }
 
 TN_TEST(frontends_cli, train_says_who_served_it) {
-  write_set("train", 64);
-  write_set("t10k", 10);
+  tt_write_images("train", 64);
+  tt_write_images("t10k", 10);
   const tt_result *r = train("--epochs 1");
   TN_CHECK_INT(r->status, 0);
   TN_CHECK_CONTAINS(r->out, "epoch 1/1  loss ");
@@ -251,8 +227,8 @@ TN_TEST(frontends_cli, train_says_who_served_it) {
 }
 
 TN_TEST(frontends_cli, train_chooses_devices_as_told) {
-  write_set("train", 64);
-  write_set("t10k", 10);
+  tt_write_images("train", 64);
+  tt_write_images("t10k", 10);
   const tt_result *r = train("--epochs 1 --device nonesuch,cpu");
   TN_CHECK_INT(r->status, 0);
   TN_CHECK_CONTAINS(r->words, "device nonesuch is not used: ");
@@ -272,8 +248,8 @@ TN_TEST(frontends_cli, train_without_data_is_status_1) {
 TN_TEST(frontends_cli, train_interrupted_is_status_130) {
   char path[512];
   int status = 0;
-  write_set("train", 600);
-  write_set("t10k", 10);
+  tt_write_images("train", 600);
+  tt_write_images("t10k", 10);
   snprintf(path, sizeof path, "%s/interrupted", tt_folder());
   pid_t child = fork();
   if (child == 0) {
@@ -331,8 +307,8 @@ static void train_fails(const char *format, const char *file, const char *words)
 
 TN_TEST(frontends_cli, resuming_gives_the_bits_of_one_run) {
   char straight[65], resumed[65], loaded[65], arguments[1400];
-  write_set("train", 600);
-  write_set("t10k", 100);
+  tt_write_images("train", 600);
+  tt_write_images("t10k", 100);
   weights(trains("--epochs 2 --batch 32 --seed 4 --threads 2 --json%s", "")->out, straight);
   trains("--epochs 1 --batch 32 --seed 4 --threads 2 --json --save '%s'", place("one"));
   snprintf(arguments, sizeof arguments, "--epochs 2 --threads 2 --json --resume '%s/one' --save '%s/two'",
@@ -375,8 +351,8 @@ TN_TEST(frontends_cli, a_killed_run_leaves_a_checkpoint_to_go_on_from) {
   int64_t epoch = 0;
   tn_safetensors *file = NULL;
   tn_tensor *t = NULL;
-  write_set("train", 600);
-  write_set("t10k", 100);
+  tt_write_images("train", 600);
+  tt_write_images("t10k", 100);
   pid_t child = train_without_end(place("killed"));
   TN_CHECK_INT(kill(child, SIGKILL), 0);
   TN_CHECK_INT(waitpid(child, &status, 0), child);
@@ -406,8 +382,8 @@ static int count_files(const char *prefix) {
 TN_TEST(frontends_cli, interrupting_a_run_that_saves_leaves_one_whole_file) {
   int status = 0;
   tn_safetensors *file = NULL;
-  write_set("train", 600);
-  write_set("t10k", 10);
+  tt_write_images("train", 600);
+  tt_write_images("t10k", 10);
   pid_t child = train_without_end(place("stopped"));
   TN_CHECK_INT(kill(child, SIGINT), 0);
   TN_CHECK_INT(waitpid(child, &status, 0), child);
@@ -419,8 +395,8 @@ TN_TEST(frontends_cli, interrupting_a_run_that_saves_leaves_one_whole_file) {
 }
 
 TN_TEST(frontends_cli, checkpoints_that_do_not_fit) {
-  write_set("train", 64);
-  write_set("t10k", 10);
+  tt_write_images("train", 64);
+  tt_write_images("t10k", 10);
   trains("--epochs 1 --batch 16 --seed 3 --save '%s'", place("fit"));
   train_fails("--resume '%s'", place("fit"), "all 1 epochs are done");
   train_fails("--epochs 2 --resume '%s' --batch 8", place("fit"),
@@ -437,8 +413,8 @@ TN_TEST(frontends_cli, checkpoints_that_do_not_fit) {
 
 TN_TEST(frontends_cli, places_where_nothing_can_be_saved) {
   char arguments[700];
-  write_set("train", 64);
-  write_set("t10k", 10);
+  tt_write_images("train", 64);
+  tt_write_images("t10k", 10);
   train_fails("--epochs 1 --save '%s/nowhere/a'", tt_folder(),
               "nowhere/a: nothing can be saved there: No such file");
   train_fails("--epochs 1 --save '%s'", tt_folder(), "not a regular file");

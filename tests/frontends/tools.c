@@ -5,6 +5,7 @@
 #include "tools.h"
 
 #include <dirent.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +73,30 @@ const char *tt_file(const char *name, const void *data, size_t size_bytes) {
   return path;
 }
 
+void tt_write_images(const char *prefix, int n) {
+  size_t size = 16 + (size_t)n * 784;
+  unsigned char *images = calloc(1, size), *labels = calloc(1, 8 + (size_t)n);
+  TN_CHECK(images && labels);
+  memcpy(images,
+         (const unsigned char[]){0, 0, 8, 3, 0, 0, (unsigned char)(n >> 8), (unsigned char)n, 0, 0, 0, 28, 0,
+                                 0, 0, 28},
+         16);
+  memcpy(labels, (const unsigned char[]){0, 0, 8, 1, 0, 0, (unsigned char)(n >> 8), (unsigned char)n}, 8);
+  for (int i = 0; i < n; i++) {
+    int class = i * 7 % 10;
+    labels[8 + i] = (unsigned char)class;
+    for (int p = 0; p < 784; p++)
+      images[16 + i * 784 + p] = p / 78 == class ? 200 : (unsigned char)(p * 31 + i * 17) % 64;
+  }
+  char name[64];
+  snprintf(name, sizeof name, "%s-images-idx3-ubyte.gz", prefix);
+  tt_file(name, images, size);
+  snprintf(name, sizeof name, "%s-labels-idx1-ubyte.gz", prefix);
+  tt_file(name, labels, 8 + (size_t)n);
+  free(images);
+  free(labels);
+}
+
 /* ------------------------------------------------------------------ commands */
 
 static void read_all(FILE *file, char *to, size_t size) {
@@ -98,4 +123,53 @@ const tt_result *tt_limited(const char *before, const char *arguments) {
   read_all(file, result.words, sizeof result.words);
   fclose(file);
   return &result;
+}
+
+static const tt_result *run_formatted(const char *format, va_list args) {
+  char line[1600];
+  TN_CHECK(vsnprintf(line, sizeof line, format, args) < (int)sizeof line);
+  return tt_tenon(line);
+}
+
+const tt_result *tt_succeeds(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const tt_result *r = run_formatted(format, args);
+  va_end(args);
+  TN_CHECK_STR(r->words, "");
+  TN_CHECK_INT(r->status, 0);
+  return r;
+}
+
+const tt_result *tt_fails(int status, const char *words, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const tt_result *r = run_formatted(format, args);
+  va_end(args);
+  TN_CHECK_INT(r->status, status);
+  TN_CHECK_CONTAINS(r->words, words);
+  return r;
+}
+
+/* Behind the last `"key": `. */
+static const char *value_of(const char *json, const char *key) {
+  char sought[64];
+  const char *found = NULL;
+  snprintf(sought, sizeof sought, "\"%s\": ", key);
+  for (const char *at = json; (at = strstr(at, sought)) != NULL;) found = at += strlen(sought);
+  TN_CHECK_NOT_NULL(found);
+  return found;
+}
+
+double tt_number(const char *json, const char *key) { return strtod(value_of(json, key), NULL); }
+
+const char *tt_text(const char *json, const char *key) {
+  static char text[1 << 16];
+  const char *at = value_of(json, key);
+  TN_CHECK(*at == '"');
+  size_t n = strcspn(at + 1, "\"");
+  TN_CHECK(n < sizeof text);
+  memcpy(text, at + 1, n);
+  text[n] = 0;
+  return text;
 }

@@ -23,6 +23,10 @@ const char *tt_file(const char *name, const void *data, size_t size_bytes);
 /* The folder itself; made at the first call, removed at exit. */
 const char *tt_folder(void);
 
+/* A small Fashion-MNIST in the folder: n images (under 65536) and labels, prefix "train" or "t10k". Their class shows:
+ * the pixels of one of ten bands are bright. */
+void tt_write_images(const char *prefix, int n);
+
 /* What a command left: exit status (128 + n after signal n), stdout and stderr, cut at their sizes. */
 typedef struct tt_result {
   int status;
@@ -33,5 +37,13 @@ typedef struct tt_result {
 const tt_result *tt_tenon(const char *arguments);
 /* The same after a shell command, such as a ulimit. */
 const tt_result *tt_limited(const char *before, const char *arguments);
+/* Runs `tenon` with arguments made by printf's rules. It must end with status 0 and no words on stderr. */
+const tt_result *tt_succeeds(const char *format, ...) TN_PRINTF(1, 2);
+/* It must end with the status, and say the words on stderr. */
+const tt_result *tt_fails(int status, const char *words, const char *format, ...) TN_PRINTF(3, 4);
+/* The value of `"key": ` at its last occurrence in JSON lines: a number, or a text without escapes (borrowed until the
+ * next call). */
+double tt_number(const char *json, const char *key);
+const char *tt_text(const char *json, const char *key);
 
 #endif
