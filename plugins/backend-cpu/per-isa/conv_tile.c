@@ -24,8 +24,8 @@ enum { TILE_MR = 6 };
 #define vec_store vf_store
 #define vec_set   vf_set
 #define vec_fma   vf_fma
-#define VEC_LO    VF_LO
-#define VEC_HI    VF_HI
+#define LANE_LOAD vf_load_lanes
+#define LANE_TURN VF_TURN
 #include "plugins/backend-cpu/per-isa/conv_tile.inc"
 #undef T
 #undef V
@@ -34,8 +34,8 @@ enum { TILE_MR = 6 };
 #undef vec_store
 #undef vec_set
 #undef vec_fma
-#undef VEC_LO
-#undef VEC_HI
+#undef LANE_LOAD
+#undef LANE_TURN
 
 #define T         double
 #define V         vd
@@ -44,8 +44,8 @@ enum { TILE_MR = 6 };
 #define vec_store vd_store
 #define vec_set   vd_set
 #define vec_fma   vd_fma
-#define VEC_LO    VD_LO
-#define VEC_HI    VD_HI
+#define LANE_LOAD vd_load_lanes
+#define LANE_TURN VD_TURN
 #include "plugins/backend-cpu/per-isa/conv_tile.inc"
 
 const cpu_conv_tile CPU_FN(cpu_conv_tile_f32) = {f32_NR, f32_row, f32_sum, f32_sum_few, f32_turn};
