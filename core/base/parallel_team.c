@@ -18,12 +18,11 @@
  *
  * Note [How long to spin]
  * A training step asks for regions every few microseconds to some hundred of them. A worker that spins begins within
- * 0.1 us; to wake one that sleeps costs the caller a system call of 7 us, and it comes about 20 us late (2026-11-29, EPYC
- * guest of 2 processors: docs/measurements/2026-11-29-threads.md). So workers look for the next ticket for SPIN_NS, ten
- * times that, before they sleep: with 200 us a step of the MLP with batch 256 took 0.321 ms, with 20 us 0.339; with
- * another process busy all the time 0.40 and 0.54; with 1 ms 0.318 and 0.32, at the price of a processor burnt through
- * gaps of that length. Where there are more threads than processors nobody spins: whoever did would keep a thread
- * that has work from running.
+ * 0.1 us; to wake one that sleeps costs the caller a system call of 2 to 8 us, and it comes about 20 us late. So workers
+ * look for the next ticket for SPIN_NS, ten times that, before they sleep: with 200 us a step of the MLP with batch 256
+ * took 0.321 ms, with 20 us 0.339; beside a process that was busy all the time 0.40 and 0.54; with 1 ms 0.318 and 0.32,
+ * at the price of a processor burnt through gaps of that length (docs/measurements/2026-11-29-threads.md). Where there
+ * are more threads than processors nobody spins: whoever did would keep a thread that has work from running.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *
  * Note [hwloc's plugins]
  * hwloc opens all of its own plugins, for OpenCL, X11, PCI and XML, before it can be told that nothing is asked of
- * them: a dozen libraries, 2 to 7 of its 3 to 9 ms, and some of them leave memory behind. Only a variable of the
+ * them: a dozen libraries, 2 to 7 ms of time, and some of them leave memory behind. Only a variable of the
  * environment keeps it from that. So while it starts, an environment stands in that has HWLOC_PLUGINS_PATH empty.
  * setenv would free or move what other threads read; the one that stands in is kept.
  */

@@ -3,7 +3,7 @@
  * What a test sees of the loader in a process of its own: the environment is read once per process, so each
  * test starts this program with its own folders. Arguments are commands, run in order; each prints lines.
  *
- *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | shutdown
+ *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | runtimes | shutdown
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -104,6 +104,11 @@ static void why(const char *op, const char *device) {
   if (status != TN_OK) say_failure("why", status);
 }
 
+static void say_runtime(void *ctx, const char *words) {
+  (void)ctx;
+  printf("runtimes: %s\n", words);
+}
+
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     const char *command = argv[i];
@@ -113,6 +118,8 @@ int main(int argc, char **argv) {
       list_devices();
     else if (strcmp(command, "open-all") == 0)
       tn_devices_open_all();
+    else if (strcmp(command, "runtimes") == 0)
+      (void)tn_threads_describe(say_runtime, NULL);
     else if (strcmp(command, "shutdown") == 0)
       tn_shutdown();
     else if (strcmp(command, "open") == 0 && i + 1 < argc)

@@ -129,6 +129,29 @@ TN_TEST(load, plugins_in_conflict_are_both_named) {
   folder_remove(&f);
 }
 
+/* Our threads stay where the sanitizer could not see libgomp's. */
+TN_TEST(load, regions_follow_the_thread_runtime_that_a_provider_declares) {
+#ifdef __SANITIZE_THREAD__
+  static const char *const after = "runtimes: parallel regions run on Tenon's own threads";
+#else
+  static const char *const after = "runtimes: parallel regions run on libgomp's threads";
+#endif
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "over_gomp");
+  char *answer = probe(f.path, "", "runtimes add toy runtimes plugins");
+  char *first = strstr(answer, "parallel regions run on"), *added = strstr(answer, "add toy: 11 22 33");
+  TN_CHECK_NOT_NULL(first);
+  TN_CHECK_NOT_NULL(added);
+  TN_CHECK(strncmp(first, "parallel regions run on Tenon's own threads", 43) == 0);
+  if (strstr(answer, "[over-gomp] ready"))
+    TN_CHECK_CONTAINS(added, after);
+  else
+    TN_CHECK_CONTAINS(answer, "no libgomp is here");
+  free(answer);
+  folder_remove(&f);
+}
+
 TN_TEST(load, threads_wait_for_one_opening) {
   folder f = folder_make();
   folder_add(&f, "toy");
