@@ -33,9 +33,18 @@ typedef struct tni_node tni_node;
 
 /* Held for a few loads or for one accumulation. Only a leaf's hooks run under one: post_hooks in accumulate.c. */
 typedef _Atomic uint8_t tni_spin;
+/* What a held one contains. A forked child has another than its parent: what the parent's threads held is free there,
+ * since none of them is left to give it back (Note [Fork]). */
+static inline uint8_t tni_spin_mark(void) { return (uint8_t)(1 + tni_fork_generation() % 255); }
 static inline void tni_spin_lock(tni_spin *lock) {
-  while (TNI_UNLIKELY(atomic_exchange_explicit(lock, 1, memory_order_acquire)))
-    while (atomic_load_explicit(lock, memory_order_relaxed)) sched_yield();
+  uint8_t own = tni_spin_mark(), seen = 0;
+  while (TNI_UNLIKELY(
+      !atomic_compare_exchange_weak_explicit(lock, &seen, own, memory_order_acquire, memory_order_relaxed))) {
+    if (seen == own) {
+      while (atomic_load_explicit(lock, memory_order_relaxed) == own) sched_yield();
+      seen = 0;
+    }
+  }
 }
 static inline void tni_spin_unlock(tni_spin *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
 

@@ -172,6 +172,8 @@ void tni_at_fork(tni_fork_part *part);
   static void name##_take(void) { tni_mutex_lock(&(mutex)); }                                       \
   static void name##_give(void) { tni_mutex_unlock(&(mutex)); }                                     \
   TNI_FORK_PART(name, rank, name##_take, name##_give, name##_give)
+/* How often this process and its ancestors forked since the library was loaded. */
+int32_t tni_fork_generation(void);
 /* Processors in the calling thread's affinity mask and cgroup quota, at least 1; reads a few small files. */
 int32_t tni_cpu_count(void);
 

@@ -9,8 +9,10 @@
  * loader's lock is taken with no other held, the log's with any. Each part of the core registers its own
  * (TNI_FORK_LOCK, or tni_at_fork where more is to be done) when the library is loaded; the list never changes later,
  * so a fork reads it without a lock.
- * Not in the list: the spin locks of gradient cells, held for one accumulation. A child of a process that forks in
- * the middle of a backward run of another thread may not touch the gradients of that run.
+ * Not in the list: the spin locks of gradient cells, of which there are as many as leaves. They contain the generation
+ * of whoever holds them, and a child takes those of an earlier one for free. What they guarded is whole but for
+ * values: a child of a process that forks in the middle of another thread's backward run may find a gradient to which
+ * a part of that run's sum was added.
  */
 #include <pthread.h>
 

@@ -35,8 +35,6 @@ void tni_chunk_run(const tni_chunks *c, int32_t i);
 /* parallel_team.c: our pthreads. */
 void tni_team_run(tni_region *r);
 void tni_team_stop(void); /* joins them; no region may run. The next region starts them again */
-/* How often this process and its ancestors forked since the library was loaded. */
-int32_t tni_fork_generation(void);
 
 /* parallel_gomp.c: the libgomp.so.1 that the process has loaded. */
 bool tni_gomp_open(

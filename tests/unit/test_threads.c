@@ -332,9 +332,29 @@ static int work_in_child(void) {
   return good ? 0 : 1;
 }
 
+/* A leaf so large that the hammer holds its lock most of the time. */
+static tn_tensor *leaf;
+static tn_status add_gradient(void) {
+  tn_tensor *loss = NULL;
+  tn_status status = tn_sum(leaf, TN_DTYPE_NONE, &loss);
+  if (status == TN_OK) status = tn_backward_run(loss, NULL);
+  tn_tensor_release(loss);
+  return status;
+}
+static void *hammer_leaf(void *p) {
+  (void)p;
+  while (atomic_load(&hammering))
+    if (add_gradient() != TN_OK) abort();
+  return NULL;
+}
+static int add_in_child(void) {
+  alarm(30);
+  return add_gradient() == TN_OK && tn_grad(leaf) ? 0 : 1;
+}
+
 #endif
 
-/* The name stays under TSan, so that the lists of all presets agree. */
+/* The names stay under TSan, so that the lists of all presets agree. */
 TN_TEST(threads, a_child_finds_every_lock_free) {
 #ifndef __SANITIZE_THREAD__
   pthread_t threads[2];
@@ -353,6 +373,30 @@ TN_TEST(threads, a_child_finds_every_lock_free) {
   atomic_store(&hammering, false);
   for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
   tn_log_set(NULL, NULL);
+  tni_parallel_stop();
+  TN_CHECK_INT(bad, 0);
+#endif
+}
+
+TN_TEST(threads, a_child_adds_to_gradients_that_a_thread_of_the_parent_was_adding_to) {
+#ifndef __SANITIZE_THREAD__
+  pthread_t thread;
+  int bad = 0;
+  TN_CHECK_OK(tn_rand((const int64_t[]){1 << 20}, 1, NULL, &leaf));
+  TN_CHECK_OK(tn_set_requires_grad(leaf, true));
+  TN_CHECK_OK(add_gradient());
+  atomic_store(&hammering, true);
+  TN_CHECK_INT(pthread_create(&thread, NULL, hammer_leaf, NULL), 0);
+  for (int i = 0; i < 40; ++i) {
+    usleep(500);
+    pid_t child = fork();
+    if (child == 0) _exit(add_in_child());
+    int result = -1;
+    if (waitpid(child, &result, 0) != child || result != 0) ++bad;
+  }
+  atomic_store(&hammering, false);
+  pthread_join(thread, NULL);
+  tn_tensor_release(leaf);
   tni_parallel_stop();
   TN_CHECK_INT(bad, 0);
 #endif
