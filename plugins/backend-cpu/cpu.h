@@ -82,10 +82,41 @@ void cpu_put_scalar(void *p, tn_dtype dtype, const cpu_scalar *s);
 double cpu_get_double(const void *p, tn_dtype dtype);
 int64_t cpu_get_int(const void *p, tn_dtype dtype);
 
+/* ------------------------------------------------------------------ past the caches (stream.c) */
+
+/* An operator that reads and writes more bytes than this stores its result past the caches. See Note [Past
+ * the caches]. Set once, in init. */
+extern int64_t cpu_stream_bytes;
+/* Whether operand 0, the result, should be stored so. Broadcast operands do not count: they are small. False
+ * if the result is an input too, whose lines are read anyway. */
+bool cpu_streams(uint32_t n, const tn_view *const *operands);
+/* After stores past the caches, on the thread that stored, before another thread may look. */
+static inline void cpu_stream_end(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+/* tn_iter_each for a result that is stored so. */
+tn_status cpu_each_streamed(uint32_t n, const tn_view *const *operands, int64_t grain, tn_loop_fn fn, void *ctx);
+/* n elements of size bytes at p: those before the first cache line, and how many after them are whole
+ * groups. */
+typedef struct cpu_groups {
+  int64_t before, grouped;
+} cpu_groups;
+static inline cpu_groups cpu_groups_of(const void *p, int64_t size, int64_t n) {
+  const int64_t before = (int64_t)(-(uintptr_t)p & (CPU_LINE - 1)) / size;
+  if (before >= n) return (cpu_groups){n, 0};
+  return (cpu_groups){before, (n - before) / CPU_STREAM_GROUP * CPU_STREAM_GROUP};
+}
+
+/* ------------------------------------------------------------------ whole views (copies.c) */
+
 /* dst = src, cast; src broadcasts to dst. */
 tn_status cpu_copy(const tn_view *dst, const tn_view *src);
 /* dst = s everywhere. */
 tn_status cpu_fill(const tn_view *dst, const cpu_scalar *s);
+/* ------------------------------------------------------------------ scratch */
+
 /* Row-major memory of v's elements in dtype: v's own if it is that already, else a copy in scratch. */
 tn_status cpu_contiguous_data(tn_call *call, const tn_view *v, tn_dtype dtype, const void **out_data);
 tn_status cpu_scratch(tn_call *call, size_t size_bytes, void **out_data);

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements at any stride to contiguous blocks and back, single elements as numbers, and whole copies and
- * fills between views. Every kernel that meets strides or a half dtype goes through these blocks, so that
- * vector loops are written for contiguous float32, float64 and integers only.
+ * Elements at any stride to contiguous blocks and back, and single elements as numbers. Every kernel that
+ * meets strides or a half dtype goes through these blocks, so that vector loops are written for contiguous
+ * float32, float64 and integers only. Whole copies between views are in copies.c.
  */
 #include <tenon/kit/shape.h>
 
 #include "plugins/backend-cpu/cpu.h"
 
+/* A repeated element is read once, so that the stores become vectors. */
 #define GATHER(bytes, T)                                                        \
   case bytes: {                                                                 \
     T *d = dst;                                                                 \
+    if (stride == 0 && n > 0) {                                                 \
+      T x;                                                                      \
+      memcpy(&x, src, sizeof x);                                                \
+      for (int64_t i = 0; i < n; ++i) d[i] = x;                                 \
+      return;                                                                   \
+    }                                                                           \
     for (int64_t i = 0; i < n; ++i) memcpy(&d[i], src + i * stride, sizeof(T)); \
     return;                                                                     \
   }
@@ -128,102 +135,6 @@ int64_t cpu_get_int(const void *p, tn_dtype dtype) {
       return cpu_scalar_of(&v).i;
     }
   }
-}
-
-/* ------------------------------------------------------------------ copy */
-
-typedef struct copy_job {
-  tn_dtype dst, src;
-} copy_job;
-
-enum { ROW_TILE = 64 };
-
-static void copy_row(const copy_job *job, char *dst, const char *src, int64_t dst_stride, int64_t src_stride,
-                     int64_t n) {
-  if (dst_stride == (int64_t)tn_kit_dtype_size(job->dst))
-    cpu_read(dst, job->dst, src, job->src, src_stride, n);
-  else if (src_stride == (int64_t)tn_kit_dtype_size(job->src))
-    cpu_write(dst, job->dst, dst_stride, src, job->src, n);
-  else {
-    uint64_t block[CPU_BLOCK];
-    size_t size = tn_kit_dtype_size(job->src);
-    for (int64_t i = 0; i < n; i += CPU_BLOCK) {
-      int64_t m = n - i < CPU_BLOCK ? n - i : CPU_BLOCK;
-      cpu_gather(block, src + i * src_stride, src_stride, m, size);
-      cpu_write(dst + i * dst_stride, job->dst, dst_stride, block, job->src, m);
-    }
-  }
-}
-
-/* Rows as they come; but where the source's short stride is the outer one (a transpose), in tiles, so that
- * a cache line of the source serves several rows before it is gone. */
-static void copy_rows(void *ctx, char **data, const int64_t *inner, const int64_t *outer, int64_t n_inner,
-                      int64_t n_outer) {
-  const copy_job *job = ctx;
-  int64_t in = inner[1] < 0 ? -inner[1] : inner[1], across = outer[1] < 0 ? -outer[1] : outer[1];
-  int64_t tile = n_outer > 1 && across != 0 && across < in ? ROW_TILE : n_inner;
-  for (int64_t i = 0; i < n_inner; i += tile) {
-    int64_t m = n_inner - i < tile ? n_inner - i : tile;
-    for (int64_t o = 0; o < n_outer; ++o)
-      copy_row(job, data[0] + o * outer[0] + i * inner[0], data[1] + o * outer[1] + i * inner[1], inner[0],
-               inner[1], m);
-  }
-}
-
-typedef struct flat_copy {
-  copy_job job;
-  char *dst;
-  const char *src;
-} flat_copy;
-
-static tn_status copy_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
-  const flat_copy *f = ctx;
-  size_t out = tn_kit_dtype_size(f->job.dst), in = tn_kit_dtype_size(f->job.src);
-  cpu_read(f->dst + (size_t)begin * out, f->job.dst, f->src + (size_t)begin * in, f->job.src, (int64_t)in,
-           end - begin);
-  return TN_OK;
-}
-
-tn_status cpu_copy(const tn_view *dst, const tn_view *src) {
-  if (dst->numel == 0) return TN_OK;
-  if (cpu_contiguous(dst) && cpu_contiguous(src) && dst->numel == src->numel) {
-    flat_copy f = {{dst->dtype, src->dtype}, dst->data, src->data};
-    if (dst->numel <= CPU_GRAIN) return copy_chunk(0, dst->numel, 0, &f);
-    return tn_kit_host()->parallel_for(dst->numel, CPU_GRAIN, copy_chunk, &f);
-  }
-  const tn_view *operands[2] = {dst, src};
-  copy_job job = {dst->dtype, src->dtype};
-  tn_iter it;
-  TN_TRY(tn_iter_init(&it, dst->ndim, dst->sizes, 1, 2, operands, 0));
-  return tn_iter_run2(&it, CPU_GRAIN, copy_rows, &job);
-}
-
-/* ------------------------------------------------------------------ fill */
-
-typedef struct fill_job {
-  uint64_t pattern[8]; /* 64 bytes of the element */
-  size_t itemsize;
-} fill_job;
-
-static void fill_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
-  const fill_job *f = ctx;
-  char *dst = data[0];
-  if (strides[0] != (int64_t)f->itemsize) {
-    for (int64_t i = 0; i < n; ++i) memcpy(dst + i * strides[0], f->pattern, f->itemsize);
-    return;
-  }
-  size_t bytes = (size_t)n * f->itemsize;
-  for (; bytes >= sizeof f->pattern; bytes -= sizeof f->pattern, dst += sizeof f->pattern)
-    memcpy(dst, f->pattern, sizeof f->pattern);
-  memcpy(dst, f->pattern, bytes);
-}
-
-tn_status cpu_fill(const tn_view *dst, const cpu_scalar *s) {
-  fill_job f = {.itemsize = dst->itemsize};
-  for (size_t i = 0; i < sizeof f.pattern; i += dst->itemsize)
-    cpu_put_scalar((char *)f.pattern + i, dst->dtype, s);
-  const tn_view *operands[1] = {dst};
-  return tn_iter_each(1, 1, operands, CPU_GRAIN, fill_row, &f);
 }
 
 /* ------------------------------------------------------------------ scratch */

@@ -22,9 +22,33 @@ typedef struct cpu_scalar {
 /* n elements of the compute dtype from each input; out has the result dtype. out may be an input exactly. */
 typedef void (*cpu_ew_fn)(void *out, const void *const *in, const cpu_scalar *scalars, int64_t n);
 enum { CPU_DTYPES = TN_FLOAT64 + 1, CPU_EW_INPUTS = 4, CPU_EW_SCALARS = 4 };
+/* Loops that store past the caches take whole groups of elements, out aligned to a cache line. */
+enum { CPU_LINE = 64, CPU_STREAM_GROUP = 64 };
 
 /* dst[i] = (DST)src[i], n elements. */
 typedef void (*cpu_cast_fn)(void *dst, const void *src, int64_t n);
+
+/* ------------------------------------------------------------------ moving */
+
+/* dst[i] = src[i], size_bytes of them, stored past the caches where the processor can (the result counts as
+ * written only after cpu_stream_end); dst and src do not overlap. */
+typedef void (*cpu_stream_fn)(void *dst, const void *src, int64_t size_bytes);
+/* dst of size_bytes is `line`, 64 bytes, over and over from its first byte. stream: past the caches. */
+typedef void (*cpu_fill_fn)(void *dst, const void *line, int64_t size_bytes, bool stream);
+/* dst row r, column c = src row c, column r, for r < rows, c < columns; strides from row to row in bytes,
+ * elements of a row lie side by side. stream: past the caches, where dst is aligned for it. */
+typedef void (*cpu_transpose_fn)(void *dst, int64_t dst_stride, const void *src, int64_t src_stride,
+                                 int64_t rows, int64_t columns, bool stream);
+/* out[i] = mask[i] ? a[i] : b[i]; out may be a or b exactly (not of a loop that stores past the caches). */
+typedef void (*cpu_choose_fn)(void *out, const uint8_t *mask, const void *a, const void *b, int64_t n);
+
+/* By size of an element: 1, 2, 4 or 8 bytes. */
+typedef struct cpu_move_fns {
+  cpu_stream_fn stream;
+  cpu_fill_fn fill;
+  cpu_transpose_fn (*transpose)(size_t itemsize);
+  cpu_choose_fn (*choose)(size_t itemsize, bool stream);
+} cpu_move_fns;
 
 /* ------------------------------------------------------------------ reductions */
 
@@ -144,8 +168,9 @@ typedef struct cpu_conv_tile {
 
 /* ------------------------------------------------------------------ pooling */
 
-/* The windows of pooling over the last two dims (or [H, W, C]): output row o reads the input rows begin[0][o],
- * begin[0][o] + step[0], ... below end[0][o], and so for columns. A mean's divisor is the product of both. */
+/* The windows of pooling over the last two dims (or [H, W, C]): output row o reads the input rows
+ * begin[0][o], begin[0][o] + step[0], ... below end[0][o], and so for columns. A mean's divisor is the
+ * product of both. */
 typedef struct cpu_pool {
   int64_t channels; /* 1 for a plane */
   int64_t in[2], out[2], step[2];
@@ -257,6 +282,10 @@ typedef struct cpu_isa {
   const cpu_conv_tile *conv_tile_f64;
   const cpu_attention_fns *attention_f32;
   const cpu_attention_fns *attention_f64;
+  const cpu_move_fns *move;
+  /* The loops of elementwise and cast once more, storing past the caches; NULL where there is none. */
+  cpu_ew_fn (*elementwise_stream)(uint32_t op, tn_dtype dtype);
+  cpu_cast_fn (*cast_stream)(tn_dtype dst, tn_dtype src);
 } cpu_isa;
 
 extern const cpu_isa cpu_isa_scalar;

@@ -6,8 +6,12 @@
 #define CPU_ISA_FIND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 bool cpu_has_avx2(void);   /* with FMA */
 bool cpu_has_avx512(void); /* F, BW, DQ, VL, and all of the above */
+
+/* Size of the last cache as the processor describes it; 32 MiB where nobody says. */
+int64_t cpu_cache_bytes(void);
 
 #endif

@@ -20,9 +20,11 @@ typedef struct ew_job {
   tn_dtype out;     /* what out[0] holds */
   tn_dtype in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
+  bool stream;       /* the result is stored past the caches (stream.c), */
+  cpu_ew_fn grouped; /* by this loop, or NULL */
 } ew_job;
 
-typedef uint64_t ew_block[CPU_BLOCK];
+typedef uint64_t ew_block[CPU_BLOCK] __attribute__((aligned(64)));
 
 /* Block of input k from element i on: its own memory where that fits the loop, else the block filled. A
  * repeated element is filled in once, for the first (and longest) block. */
@@ -32,6 +34,30 @@ static const void *block_of(const ew_job *job, uint32_t k, const char *data, int
     return data + i * stride;
   if (stride != 0 || i == 0) cpu_read(block, job->compute, data + i * stride, job->in[k], stride, m);
   return block;
+}
+
+/* Flat operands, the result past the caches: in groups where there is such a loop, else in blocks that stay
+ * in the first cache. */
+static void run_streamed(const ew_job *job, char *out, const void **in, int64_t n) {
+  ew_block block;
+  const int64_t size = (int64_t)tn_kit_dtype_size(job->result),
+                from = (int64_t)tn_kit_dtype_size(job->compute);
+  const cpu_groups g = job->grouped ? cpu_groups_of(out, size, n) : (cpu_groups){0, 0};
+  const int64_t most = (int64_t)sizeof block / TN_DIM_MAX(size, from);
+  for (int64_t i = 0, m; i < n; i += m) {
+    if (i < g.before) {
+      m = g.before;
+      job->fn(out, in, job->scalars, m);
+    } else if (i < g.before + g.grouped) {
+      m = g.grouped;
+      job->grouped(out + i * size, in, job->scalars, m);
+    } else {
+      m = TN_DIM_MIN(n - i, most);
+      job->fn(block, in, job->scalars, m);
+      cpu_now->move->stream(out + i * size, block, m * size);
+    }
+    for (uint32_t k = 0; k < job->n_inputs; ++k) in[k] = (const char *)in[k] + m * from;
+  }
 }
 
 static void run_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
@@ -44,17 +70,24 @@ static void run_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
     in[k] = data[1 + k];
     flat = flat && job->in[k] == job->compute && strides[1 + k] == (int64_t)tn_kit_dtype_size(job->compute);
   }
+  bool stream = job->stream && direct;
   if (flat) {
-    job->fn(data[0], in, job->scalars, n);
+    if (stream)
+      run_streamed(job, data[0], in, n);
+    else
+      job->fn(data[0], in, job->scalars, n);
     return;
   }
   for (int64_t i = 0; i < n; i += CPU_BLOCK) {
     int64_t m = n - i < CPU_BLOCK ? n - i : CPU_BLOCK;
     for (uint32_t k = 0; k < job->n_inputs; ++k)
       in[k] = block_of(job, k, data[1 + k], strides[1 + k], i, m, blocks[1 + k]);
-    void *out = direct ? data[0] + i * size : (char *)blocks[0];
+    void *out = direct && !stream ? data[0] + i * size : (char *)blocks[0];
     job->fn(out, in, job->scalars, m);
-    if (!direct) cpu_write(data[0] + i * strides[0], job->out, strides[0], out, job->result, m);
+    if (stream)
+      cpu_now->move->stream(data[0] + i * size, out, m * size);
+    else if (!direct)
+      cpu_write(data[0] + i * strides[0], job->out, strides[0], out, job->result, m);
   }
 }
 
@@ -82,6 +115,11 @@ static __attribute__((noinline)) tn_status run_any(const cpu_ew *ew, const tn_va
   job.result = ew->to_bool ? TN_BOOL : job.compute;
   job.out = operands[0]->dtype;
   for (uint32_t k = 0; k < job.n_inputs; ++k) job.in[k] = operands[1 + k]->dtype;
+  job.stream = cpu_streams(1 + job.n_inputs, operands);
+  if (job.stream) {
+    job.grouped = cpu_now->elementwise_stream(ew->op, job.compute);
+    return cpu_each_streamed(1 + job.n_inputs, operands, ew->grain, run_row, &job);
+  }
   return tn_iter_each(1, 1 + job.n_inputs, operands, ew->grain, run_row, &job);
 }
 
@@ -101,7 +139,8 @@ run(const tn_call *call, uint32_t n, uint32_t n_scalars, const tn_value *args, t
   const void *in[CPU_EW_INPUTS];
   cpu_scalar scalars[CPU_EW_SCALARS];
   const int64_t numel = o->numel;
-  if (__builtin_expect(!(call->flags & TN_CALL_FLAT) || numel > CPU_GRAIN_HEAVY, 0)) return run_any(ew, args, out);
+  if (__builtin_expect(!(call->flags & TN_CALL_FLAT) || numel > CPU_GRAIN_HEAVY, 0))
+    return run_any(ew, args, out);
   const tn_dtype dtype = args[0].u.v->dtype; /* a flat call begins with a tensor */
   if (__builtin_expect(!ew->flat[dtype], 0)) return run_any(ew, args, out);
   if (n_scalars == 0) scalars[0] = (cpu_scalar){0, 0}; /* never read, but not garbage */

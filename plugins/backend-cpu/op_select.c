@@ -6,8 +6,8 @@
 #include "plugins/backend-cpu/cpu.h"
 
 typedef struct choose {
-  size_t itemsize;
-  uint64_t value; /* masked_fill */
+  int64_t itemsize;
+  cpu_choose_fn fn, grouped; /* grouped: past the caches, or NULL */
 } choose;
 
 static inline bool is_true(const char *p, tn_dtype dtype) {
@@ -16,59 +16,78 @@ static inline bool is_true(const char *p, tn_dtype dtype) {
 
 /* ------------------------------------------------------------------ where */
 
-#define WHERE(T)                                                                                          \
-  static void where_##T(char **data, const int64_t *s, int64_t n) {                                       \
-    if (s[0] == sizeof(T) && s[1] == 1 && s[2] == sizeof(T) && s[3] == sizeof(T)) {                       \
-      T *o = (T *)(void *)data[0];                                                                        \
-      const uint8_t *c = (const uint8_t *)data[1];                                                        \
-      const T *a = (const T *)(void *)data[2], *b = (const T *)(void *)data[3];                           \
-      for (int64_t i = 0; i < n; ++i) o[i] = c[i] ? a[i] : b[i];                                          \
-      return;                                                                                             \
-    }                                                                                                     \
-    for (int64_t i = 0; i < n; ++i)                                                                       \
-      memcpy(data[0] + i * s[0], data[1][i * s[1]] ? data[2] + i * s[2] : data[3] + i * s[3], sizeof(T)); \
-  }
-WHERE(uint8_t)
-WHERE(uint16_t)
-WHERE(uint32_t)
-WHERE(uint64_t)
+/* n elements at data, stride bytes apart, as they lie side by side: their own memory, or the block filled. A
+ * repeated one is filled in once, for the first (and longest) block. */
+static const void *block_of(const char *data, int64_t stride, int64_t size, int64_t i, int64_t m,
+                            void *block) {
+  if (stride == size) return data + i * stride;
+  if (stride != 0 || i == 0) cpu_gather(block, data + i * stride, stride, m, (size_t)size);
+  return block;
+}
 
+/* One block: operands side by side. */
+static void where_block(const choose *c, char *out, const void *mask, const void *self, const void *other,
+                        int64_t n) {
+  const int64_t size = c->itemsize;
+  const cpu_groups g = c->grouped ? cpu_groups_of(out, size, n) : (cpu_groups){n, 0};
+  const int64_t done = g.before + g.grouped;
+  c->fn(out, mask, self, other, g.before);
+  if (done == n && g.grouped == 0) return;
+  c->grouped(out + g.before * size, (const uint8_t *)mask + g.before, (const char *)self + g.before * size,
+             (const char *)other + g.before * size, g.grouped);
+  c->fn(out + done * size, (const uint8_t *)mask + done, (const char *)self + done * size,
+        (const char *)other + done * size, n - done);
+}
+
+/* data: out, condition (bytes), self, other */
 static void where_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
   const choose *c = ctx;
-  switch (c->itemsize) {
-    case 1: where_uint8_t(data, strides, n); return;
-    case 2: where_uint16_t(data, strides, n); return;
-    case 4: where_uint32_t(data, strides, n); return;
-    default: where_uint64_t(data, strides, n); return;
+  uint64_t blocks[4][CPU_BLOCK] __attribute__((aligned(CPU_LINE)));
+  const int64_t size = c->itemsize;
+  const bool direct = strides[0] == size,
+             flat = direct && strides[1] == 1 && strides[2] == size && strides[3] == size;
+  const int64_t most = flat ? n : CPU_BLOCK;
+  for (int64_t i = 0; i < n; i += most) {
+    int64_t m = TN_DIM_MIN(n - i, most);
+    const void *mask = block_of(data[1], strides[1], 1, i, m, blocks[1]),
+               *self = block_of(data[2], strides[2], size, i, m, blocks[2]),
+               *other = block_of(data[3], strides[3], size, i, m, blocks[3]);
+    char *to = data[0] + i * strides[0];
+    if (direct) {
+      where_block(c, to, mask, self, other, m);
+    } else {
+      c->fn(blocks[0], mask, self, other, m);
+      cpu_scatter(to, strides[0], blocks[0], m, (size_t)size);
+    }
   }
+}
+
+/* operands: out, condition, self, other */
+static tn_status run_where(const tn_view *const *operands) {
+  const size_t size = operands[0]->itemsize;
+  choose c = {(int64_t)size, cpu_now->move->choose(size, false), NULL};
+  if (!cpu_streams(4, operands)) return tn_iter_each(1, 4, operands, CPU_GRAIN, where_row, &c);
+  c.grouped = cpu_now->move->choose(size, true);
+  return cpu_each_streamed(4, operands, CPU_GRAIN, where_row, &c);
 }
 
 tn_status cpu_op_where(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *operands[4] = {out[0].u.v, args[0].u.v, args[1].u.v, args[2].u.v};
-  choose c = {.itemsize = operands[0]->itemsize};
-  return tn_iter_each(1, 4, operands, CPU_GRAIN, where_row, &c);
+  return run_where(operands);
 }
 
 /* ------------------------------------------------------------------ masked_fill */
 
-/* data: out, self, mask */
-static void masked_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
-  const choose *c = ctx;
-  for (int64_t i = 0; i < n; ++i) {
-    char *to = data[0] + i * strides[0];
-    if (data[2][i * strides[2]])
-      memcpy(to, &c->value, c->itemsize);
-    else if (data[0] != data[1])
-      memcpy(to, data[1] + i * strides[1], c->itemsize);
-  }
-}
-
+/* where(mask, value, self), the value a tensor of one element. */
 tn_status cpu_op_masked_fill(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_view *operands[3] = {out[0].u.v, args[0].u.v, args[1].u.v};
-  choose c = {.itemsize = operands[0]->itemsize};
+  const tn_view *result = out[0].u.v;
+  uint64_t value;
   cpu_scalar s = cpu_scalar_of(&args[2]);
-  cpu_put_scalar(&c.value, operands[0]->dtype, &s);
-  return tn_iter_each(1, 3, operands, CPU_GRAIN, masked_row, &c);
+  cpu_put_scalar(&value, result->dtype, &s);
+  cpu_local one;
+  cpu_local_contiguous(&one, &value, result->dtype, 0, NULL);
+  const tn_view *operands[4] = {result, args[1].u.v, &one.view, args[0].u.v};
+  return run_where(operands);
 }
 
 /* ------------------------------------------------------------------ nonzero */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/backend-cpu/isa.h"
+#include "plugins/backend-cpu/cpu.h"
 #include "plugins/backend-cpu/isa_find.h"
 #include <tenon/kit/status.h>
 
@@ -21,6 +21,7 @@ tn_status cpu_select(void) {
   if (cpu_has_avx512()) usable[n++] = &cpu_isa_avx512;
 #endif
   cpu_now = usable[n - 1];
+  cpu_stream_bytes = cpu_cache_bytes();
   const char *wanted = getenv("TENON_CPU_ISA");
   if (!wanted || !*wanted) return TN_OK;
   for (int i = 0; i < n; ++i)

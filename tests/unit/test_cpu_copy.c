@@ -73,6 +73,97 @@ TN_TEST(cpu_copy, transposes_and_permutations_keep_their_elements) {
   }
 }
 
+/* Turns a rows x columns matrix inside a larger one, at an odd place, into dtype and checks every element. */
+static void check_turned(int64_t rows, int64_t columns, tn_dtype from, tn_dtype to) {
+  const int64_t n = (rows + 2) * (columns + 3), outer[2] = {rows + 2, columns + 3}, one = 1, r_end = rows + 1,
+                c_end = columns + 1;
+  tn_tensor *flat, *x, *a, *b, *turned, *y;
+  TN_CHECK_OK(tn_arange(tn_int(n), TN_OPTIONS(.dtype = TN_INT64), &flat));
+  TN_CHECK_OK(tn_reshape(flat, outer, 2, &a));
+  TN_CHECK_OK(tn_to_dtype(a, from, false, false, TN_PRESERVE_FORMAT, &x));
+  tn_tensor_release(a);
+  TN_CHECK_OK(tn_slice(x, 0, &one, &r_end, 1, &a));
+  TN_CHECK_OK(tn_slice(a, 1, &one, &c_end, 1, &b));
+  TN_CHECK_OK(tn_t(b, &turned));
+  TN_CHECK_OK(tn_empty((const int64_t[]){columns, rows}, 2, TN_OPTIONS(.dtype = to), TN_MEMORY_FORMAT_NONE, &y));
+  TN_CHECK_OK(tn_copy_(y, turned, false));
+  double *got = cpu_values(y), *all = cpu_values(x);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      wrong += got[j * rows + i] != all[(i + 1) * (columns + 3) + j + 1];
+  TN_CHECK_INT(wrong, 0);
+  free(got);
+  free(all);
+  tn_tensor *const made[] = {flat, x, a, b, turned, y};
+  for (int i = 0; i < 6; ++i) tn_tensor_release(made[i]);
+}
+
+/* Around the sides of register squares and of tiles, for each size of an element, and with a cast. */
+TN_TEST(cpu_copy, transposes_of_every_size_and_element) {
+  const int64_t sides[] = {1, 3, 8, 15, 16, 17, 63, 65, 130, 300};
+  const tn_dtype dtypes[] = {TN_UINT8, TN_INT16, TN_INT32, TN_FLOAT32, TN_FLOAT64};
+  for (int d = 0; d < 5; ++d)
+    for (int i = 0; i < 10; ++i)
+      for (int j = 0; j < 10; ++j) check_turned(sides[i], sides[j], dtypes[d], dtypes[d]);
+  for (int i = 0; i < 10; ++i) {
+    check_turned(sides[i], sides[9 - i], TN_INT16, TN_FLOAT64);
+    check_turned(sides[i], sides[9 - i], TN_FLOAT64, TN_INT64);
+    check_turned(sides[i], sides[i], TN_INT32, TN_FLOAT32);
+  }
+}
+
+/* The source's short dim stands third, so planes are turned one by one; and three channels go innermost. */
+TN_TEST(cpu_copy, planes_and_channels_are_turned) {
+  const int64_t sizes[][4] = {{5, 3, 33, 18}, {2, 40, 17, 66}};
+  const int64_t orders[][4] = {{0, 2, 3, 1}, {3, 0, 2, 1}, {2, 3, 0, 1}, {0, 3, 1, 2}};
+  for (int s = 0; s < 2; ++s)
+    for (int o = 0; o < 4; ++o) {
+      const int64_t *z = sizes[s], *p = orders[o];
+      tn_tensor *x = cpu_tensor(z, 4, TN_FLOAT32, -100, 100, 3), *turned, *y;
+      TN_CHECK_OK(tn_permute(x, p, 4, &turned));
+      TN_CHECK_OK(tn_contiguous(turned, TN_CONTIGUOUS_FORMAT, &y));
+      double *a = cpu_values(x), *b = cpu_values(y);
+      int64_t step[4] = {z[1] * z[2] * z[3], z[2] * z[3], z[3], 1}, at = 0, wrong = 0, i[4];
+      for (i[0] = 0; i[0] < z[p[0]]; ++i[0])
+        for (i[1] = 0; i[1] < z[p[1]]; ++i[1])
+          for (i[2] = 0; i[2] < z[p[2]]; ++i[2])
+            for (i[3] = 0; i[3] < z[p[3]]; ++i[3])
+              wrong += b[at++] != a[i[0] * step[p[0]] + i[1] * step[p[1]] + i[2] * step[p[2]] + i[3] * step[p[3]]];
+      TN_CHECK_INT(wrong, 0);
+      free(a);
+      free(b);
+      tn_tensor_release(x);
+      tn_tensor_release(turned);
+      tn_tensor_release(y);
+    }
+}
+
+/* Masks and values that are repeated along rows or columns, into a strided target. */
+TN_TEST(cpu_copy, choices_take_broadcast_and_strided_operands) {
+  enum { R = 37, C = 1100 };
+  tn_tensor *a = cpu_tensor(CPU_SIZES(R, C), TN_FLOAT32, -1, 1, 1),
+            *b = cpu_tensor(CPU_SIZES(C, R), TN_FLOAT32, -1, 1, 2),
+            *m = cpu_tensor(CPU_SIZES(R, 1), TN_FLOAT32, -1, 1, 3), *mask, *turned, *y;
+  TN_CHECK_OK(tn_gt_scalar(m, tn_int(0), &mask));
+  TN_CHECK_OK(tn_t(b, &turned));
+  TN_CHECK_OK(tn_where(mask, a, turned, &y));
+  double *u = cpu_values(a), *v = cpu_values(b), *w = cpu_values(m), *z = cpu_values(y);
+  int64_t wrong = 0;
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < C; ++j) wrong += z[i * C + j] != (w[i] > 0 ? u[i * C + j] : v[j * R + i]);
+  TN_CHECK_OK(tn_masked_fill_(turned, mask, tn_float(0.25)));
+  free(z);
+  z = cpu_values(b);
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < C; ++j) wrong += z[j * R + i] != (w[i] > 0 ? 0.25 : v[j * R + i]);
+  TN_CHECK_INT(wrong, 0);
+  tn_tensor *const made[] = {a, b, m, mask, turned, y};
+  double *const values[] = {u, v, w, z};
+  for (int i = 0; i < 6; ++i) tn_tensor_release(made[i]);
+  for (int i = 0; i < 4; ++i) free(values[i]);
+}
+
 TN_TEST(cpu_copy, a_strided_target_changes_only_its_own_elements) {
   const int64_t n = 1000, begin = 3, end = 900;
   tn_tensor *x = NULL, *part, *ones = NULL;

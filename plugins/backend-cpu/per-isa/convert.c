@@ -119,6 +119,33 @@ CAST(f32, float, f16, tn_float16, READ_F16, STORE_F32)
 CAST(f16, tn_float16, f32, float, READ_PLAIN, STORE_F16)
 #endif
 
+/* Past the caches, between the types that large tensors are cast between. */
+#define CAST_STREAM(dst_name, D, src_name, S, READ, STORE)                          \
+  static void stream_##dst_name##_##src_name(void *dst, const void *src, int64_t n) { \
+    D *d = dst;                                                                     \
+    const S *s = src;                                                               \
+    for (int64_t g = 0; g < n; g += CPU_STREAM_GROUP) {                             \
+      D group[CPU_STREAM_GROUP] __attribute__((aligned(CPU_LINE)));                 \
+      CPU_INDEPENDENT for (int64_t j = 0; j < CPU_STREAM_GROUP; ++j) {              \
+        const __typeof__(READ(s[g + j])) x = READ(s[g + j]);                        \
+        group[j] = STORE(x);                                                        \
+      }                                                                             \
+      vec_stream_group(d + g, group, sizeof group);                                 \
+    }                                                                               \
+  }
+CAST_STREAM(bf16, tn_bfloat16, f32, float, READ_PLAIN, STORE_BF16)
+CAST_STREAM(f32, float, bf16, tn_bfloat16, READ_BF16, STORE_F32)
+CAST_STREAM(f64, double, f32, float, READ_PLAIN, STORE_F64)
+CAST_STREAM(f32, float, f64, double, READ_PLAIN, STORE_F32)
+
+cpu_cast_fn CPU_FN(cpu_cast_stream)(tn_dtype dst, tn_dtype src) {
+  if (dst == TN_BFLOAT16 && src == TN_FLOAT32) return stream_bf16_f32;
+  if (dst == TN_FLOAT32 && src == TN_BFLOAT16) return stream_f32_bf16;
+  if (dst == TN_FLOAT64 && src == TN_FLOAT32) return stream_f64_f32;
+  if (dst == TN_FLOAT32 && src == TN_FLOAT64) return stream_f32_f64;
+  return NULL;
+}
+
 #define ROW(code, src_name)                                                           \
   [code] = {[TN_BOOL] = cast_b8_##src_name,     [TN_UINT8] = cast_u8_##src_name,      \
             [TN_INT8] = cast_i8_##src_name,     [TN_INT16] = cast_i16_##src_name,     \

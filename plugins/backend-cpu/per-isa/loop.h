@@ -78,6 +78,20 @@
       EW_AT_##nt(T) r[i] = convert(EW_APPLY(E, T, P, EW_NAMES_##nt##_##ns));               \
     }                                                                                      \
   }
+/* The same, past the caches: groups of CPU_STREAM_GROUP elements, so that loads and such stores alternate
+ * closely. A group stays in registers or the first cache. */
+#define CPU_EW_STREAM(fn, T, P, half, E, nt, ns)                                             \
+  static void fn(void *out, const void *const *in, const cpu_scalar *scalars, int64_t n) {   \
+    T *r = out;                                                                              \
+    EW_IN_##nt(T) EW_SCALARS_##ns(T, half) for (int64_t g = 0; g < n; g += CPU_STREAM_GROUP) { \
+      T group[CPU_STREAM_GROUP] __attribute__((aligned(CPU_LINE)));                          \
+      CPU_INDEPENDENT for (int64_t j = 0; j < CPU_STREAM_GROUP; ++j) {                       \
+        const int64_t i = g + j;                                                             \
+        EW_AT_##nt(T) group[j] = EW_APPLY(E, T, P, EW_NAMES_##nt##_##ns);                    \
+      }                                                                                      \
+      vec_stream_group(r + g, group, sizeof group);                                          \
+    }                                                                                        \
+  }
 #define EW_AS_IS(x)   (x)
 #define EW_AS_BOOL(x) ((uint8_t)((x) != 0))
 

@@ -20,6 +20,8 @@ extern const cpu_gemm_kernel CPU_FN(cpu_gemm_f64);
 
 cpu_ew_fn CPU_FN(cpu_elementwise_float)(uint32_t op, tn_dtype dtype);
 cpu_ew_fn CPU_FN(cpu_elementwise_int)(uint32_t op, tn_dtype dtype);
+cpu_ew_fn CPU_FN(cpu_elementwise_stream)(uint32_t op, tn_dtype dtype);
+cpu_cast_fn CPU_FN(cpu_cast_stream)(tn_dtype dst, tn_dtype src);
 cpu_cast_fn CPU_FN(cpu_cast)(tn_dtype dst, tn_dtype src);
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype);
 cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype);
@@ -43,5 +45,6 @@ void CPU_FN(cpu_sgd_f32)(const cpu_step *, void *, const void *, void *, int64_t
 void CPU_FN(cpu_sgd_f64)(const cpu_step *, void *, const void *, void *, int64_t);
 extern const cpu_attention_fns CPU_FN(cpu_attention_f32);
 extern const cpu_attention_fns CPU_FN(cpu_attention_f64);
+extern const cpu_move_fns CPU_FN(cpu_move);
 
 #endif

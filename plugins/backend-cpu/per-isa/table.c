@@ -37,4 +37,7 @@ const cpu_isa CPU_FN(cpu_isa) = {
     .conv_tile_f64 = &CPU_FN(cpu_conv_tile_f64),
     .attention_f32 = &CPU_FN(cpu_attention_f32),
     .attention_f64 = &CPU_FN(cpu_attention_f64),
+    .move = &CPU_FN(cpu_move),
+    .elementwise_stream = CPU_FN(cpu_elementwise_stream),
+    .cast_stream = CPU_FN(cpu_cast_stream),
 };

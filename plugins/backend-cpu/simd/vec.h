@@ -20,6 +20,9 @@ enum { VEC_BYTES = 64 };
 #include <immintrin.h>
 enum { VEC_BYTES = 32 };
 #else
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 enum { VEC_BYTES = 16 };
 #endif
 
@@ -110,6 +113,26 @@ static inline vd vd_load_lanes(const double *const *row, int q) { return vd_load
 #define CPU_FMAF(a, b, c) ((float)(a) * (float)(b) + (float)(c))
 #define CPU_FMA(a, b, c)  ((double)(a) * (double)(b) + (double)(c))
 #endif
+
+/* Stores a vector past the caches; p is aligned to VEC_BYTES. Where the processor has no such store, an
+ * ordinary one. Until cpu_stream_end (cpu.h) other threads need not see it. */
+static inline void vec_stream(void *p, vf v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps((float *)p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps((float *)p, (__m256)v);
+#elif defined(__SSE2__)
+  _mm_stream_ps((float *)p, (__m128)v);
+#else
+  *(vf *)p = v;
+#endif
+}
+
+/* size_bytes, a multiple of VEC_BYTES, from aligned memory to aligned memory. */
+static inline __attribute__((always_inline)) void vec_stream_group(void *p, const void *from, int size_bytes) {
+  for (int i = 0; i < size_bytes; i += VEC_BYTES)
+    vec_stream((char *)p + i, *(const vf *)(const void *)((const char *)from + i));
+}
 
 /* The iterations of the loop that follows do not depend on each other: an output may be exactly an input
  * (in-place) but never partly. Without it the compilers take their scalar path when pointers are equal. */
