@@ -97,7 +97,8 @@ static inline void cpu_stream_end(void) {
 #endif
 }
 /* tn_iter_each for a result that is stored so. */
-tn_status cpu_each_streamed(uint32_t n, const tn_view *const *operands, int64_t grain, tn_loop_fn fn, void *ctx);
+tn_status cpu_each_streamed(uint32_t n, const tn_view *const *operands, int64_t grain, tn_loop_fn fn,
+                            void *ctx);
 /* n elements of size bytes at p: those before the first cache line, and how many after them are whole
  * groups. */
 typedef struct cpu_groups {

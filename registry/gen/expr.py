@@ -15,7 +15,7 @@ FUNCTIONS = {
     'log2': (1, False), 'log10': (1, False), 'sqrt': (1, False), 'rsqrt': (1, False), 'sin': (1, False),
     'cos': (1, False), 'tan': (1, False), 'asin': (1, False), 'acos': (1, False), 'atan': (1, False),
     'atan2': (2, False), 'sinh': (1, False), 'cosh': (1, False), 'tanh': (1, False), 'erf': (1, False),
-    'erfc': (1, False), 'sigmoid': (1, False), 'hypot': (2, False),
+    'erfc': (1, False), 'ncdf': (1, False), 'sigmoid': (1, False), 'hypot': (2, False),
     'abs': (1, True), 'sign': (1, True), 'floor': (1, True), 'ceil': (1, True), 'round': (1, True),
     'trunc': (1, True), 'min': (2, True), 'max': (2, True), 'pow': (2, True), 'fmod': (2, True),
     'isnan': (1, True), 'isinf': (1, True), 'isfinite': (1, True),
@@ -190,6 +190,7 @@ class RefWriter(FloatWriter):
 # Functions of the reference: C text of the body over x, y.
 REFERENCE = {
     'abs': 'fabs(x)', 'rsqrt': '1.0 / sqrt(x)', 'sigmoid': '1.0 / (1.0 + exp(-x))', 'round': 'rint(x)',
+    'ncdf': '0.5 * erfc(-x * 0.70710678118654752440)',  # the normal distribution function
     'sign': '(x > 0) - (x < 0)', 'isnan': 'isnan(x) != 0', 'isinf': 'isinf(x) != 0',
     'isfinite': 'isfinite(x) != 0', 'min': 'isnan(x) || x < y ? x : y', 'max': 'isnan(x) || x > y ? x : y',
     'floordiv': 'floor(x / y)', 'mod': 'fmod(x, y) != 0 && (fmod(x, y) < 0) != (y < 0) ? fmod(x, y) + y : fmod(x, y)',

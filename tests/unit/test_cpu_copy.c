@@ -85,7 +85,8 @@ static void check_turned(int64_t rows, int64_t columns, tn_dtype from, tn_dtype 
   TN_CHECK_OK(tn_slice(x, 0, &one, &r_end, 1, &a));
   TN_CHECK_OK(tn_slice(a, 1, &one, &c_end, 1, &b));
   TN_CHECK_OK(tn_t(b, &turned));
-  TN_CHECK_OK(tn_empty((const int64_t[]){columns, rows}, 2, TN_OPTIONS(.dtype = to), TN_MEMORY_FORMAT_NONE, &y));
+  TN_CHECK_OK(tn_empty((const int64_t[]){columns, rows}, 2, TN_OPTIONS(.dtype = to), TN_MEMORY_FORMAT_NONE,
+                       &y));
   TN_CHECK_OK(tn_copy_(y, turned, false));
   double *got = cpu_values(y), *all = cpu_values(x);
   int64_t wrong = 0;
@@ -129,7 +130,8 @@ TN_TEST(cpu_copy, planes_and_channels_are_turned) {
         for (i[1] = 0; i[1] < z[p[1]]; ++i[1])
           for (i[2] = 0; i[2] < z[p[2]]; ++i[2])
             for (i[3] = 0; i[3] < z[p[3]]; ++i[3])
-              wrong += b[at++] != a[i[0] * step[p[0]] + i[1] * step[p[1]] + i[2] * step[p[2]] + i[3] * step[p[3]]];
+              wrong += b[at++] !=
+                       a[i[0] * step[p[0]] + i[1] * step[p[1]] + i[2] * step[p[2]] + i[3] * step[p[3]]];
       TN_CHECK_INT(wrong, 0);
       free(a);
       free(b);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of the elementwise expressions, for f32_ (float32, and the halves through it) and f64_.
+ * Functions of the elementwise expressions, for f32_ (float32, and the halves through it) and f64_. The
+ * float32 functions that large tensors meet most (exp, log, tanh, sigmoid, erf, ncdf) are in math_f32.h.
  *
  * Note [float32 by way of double]
- * A float32 function is a short polynomial evaluated in double and rounded once. It is free of branches,
- * so the compiler turns the loops around it into vectors; it needs no care about cancellation, subnormals
- * or overflow, which double holds; and its error is the final rounding plus a few 1e-9. Half the lanes of
- * a float32 polynomial, and on AVX-512 still as fast as memory. float64 goes to the C library.
+ * The other float32 functions are short polynomials evaluated in double and rounded once. They are free of
+ * branches, so the compiler turns the loops around them into vectors; they need no care about cancellation,
+ * subnormals or overflow, which double holds; and their error is the final rounding plus a few 1e-9. The
+ * price is half the lanes. float64 goes to the C library.
  *
  * Largest errors found, in units in the last place, over every 101st of the 2^32 inputs (the scalar set:
- * every 4001st): exp, exp2 0.502, expm1 0.505, log, log1p, log2, log10 0.501, tanh 0.504, sigmoid 0.502,
- * erf 0.524, sin, cos 0.501. Infinities, NaN and signs of zero are the C library's.
+ * every 4001st): exp2 0.502, expm1 0.505, log1p, log2, log10 0.501, sin, cos 0.501. Infinities, NaN and
+ * signs of zero are the C library's.
  *
  * Coefficients: minimax fits of our own (Chebyshev interpolation in 40 digits).
  */
@@ -20,6 +21,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plugins/backend-cpu/per-isa/math_f32.h"
 #include "plugins/backend-cpu/simd/vec.h"
 
 static inline uint64_t bits_of(double x) {
@@ -97,12 +99,10 @@ static inline double log_edges(double r, double u) {
   return u >= 0 ? r : NAN;
 }
 
-static inline float f32_exp(float x) { return (float)exp_wide(clip(x, -200, 200)); }
 static inline float f32_expm1(float x) {
   return (float)__builtin_copysign(expm1_wide(clip(x, -100, 100)), (double)x);
 }
 static inline float f32_exp2(float x) { return (float)exp_wide(clip(x, -300, 300) * 0x1.62e42fefa39efp-1); }
-static inline float f32_log(float x) { return (float)log_edges(log_wide(x, 0, 0), x); }
 static inline float f32_log2(float x) {
   return (float)(log_edges(log_wide(x, 0, 0), x) * 0x1.71547652b82fep+0);
 }
@@ -113,41 +113,6 @@ static inline float f32_log1p(float x) {
   double u = 1.0 + (double)x;
   return (float)__builtin_copysign(log_edges(log_wide(u, x, 1), u), (double)x);
 }
-static inline float f32_tanh(float x) {
-  double t = expm1_wide(clip(2.0 * (double)x, -40, 40));
-  return (float)__builtin_copysign(t / (t + 2.0), (double)x);
-}
-static inline float f32_sigmoid(float x) {
-  return (float)(1.0 / (1.0 + exp_wide(clip(-(double)x, -200, 200))));
-}
-
-/* Below 1 x times a polynomial of x^2; above, 1 - exp(polynomial), a fit of ln(erfc). At 4.05 float32 is
- * at 1. */
-static inline float f32_erf(float x) {
-  double a = __builtin_fabs((double)x), z = a * a;
-  double p = -9.6670445714869964e-6;
-  p = CPU_FMA(p, z, 0.00011265959025606609);
-  p = CPU_FMA(p, z, -0.00084840804055351063);
-  p = CPU_FMA(p, z, 0.0052210318078580228);
-  p = CPU_FMA(p, z, -0.026865430727670243);
-  p = CPU_FMA(p, z, 0.11283782495236845);
-  p = CPU_FMA(p, z, -0.3761263846802871);
-  p = CPU_FMA(p, z, 1.1283791670615434);
-  double b = a > 4.05 ? 4.05 : a;
-  double q = -8.235800757909312e-8;
-  q = CPU_FMA(q, b, 3.4663692629160194e-6);
-  q = CPU_FMA(q, b, -6.3691257351871063e-5);
-  q = CPU_FMA(q, b, 0.00069347393193136725);
-  q = CPU_FMA(q, b, -0.0050911898945509698);
-  q = CPU_FMA(q, b, 0.027158043876409531);
-  q = CPU_FMA(q, b, -0.11113959170843484);
-  q = CPU_FMA(q, b, -0.63087673202768386);
-  q = CPU_FMA(q, b, -1.1307140993383242);
-  q = CPU_FMA(q, b, 0.00042490160629837882);
-  double r = a < 1.0 ? p * a : 1.0 - exp_wide(q);
-  return (float)__builtin_copysign(r, (double)x);
-}
-
 /* |x| as a quarter turn count and the rest in [-1/2, 1/2] quarter turns, after Payne and Hanek: the
  * mantissa times a table of 2 / pi, taken modulo 4 before it is multiplied. */
 #define X(high, low) high,
@@ -264,6 +229,7 @@ static inline double f64_sin(double x) { return sin(x); }
 static inline double f64_cos(double x) { return cos(x); }
 static inline double f64_tanh(double x) { return tanh(x); }
 static inline double f64_erf(double x) { return erf(x); }
+static inline double f64_ncdf(double x) { return 0.5 * erfc(x * -0.70710678118654752440); }
 static inline double f64_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
 #endif

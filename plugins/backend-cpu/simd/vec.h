@@ -129,7 +129,8 @@ static inline void vec_stream(void *p, vf v) {
 }
 
 /* size_bytes, a multiple of VEC_BYTES, from aligned memory to aligned memory. */
-static inline __attribute__((always_inline)) void vec_stream_group(void *p, const void *from, int size_bytes) {
+static inline __attribute__((always_inline)) void vec_stream_group(void *p, const void *from,
+                                                                   int size_bytes) {
   for (int i = 0; i < size_bytes; i += VEC_BYTES)
     vec_stream((char *)p + i, *(const vf *)(const void *)((const char *)from + i));
 }
