@@ -9,6 +9,7 @@
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
+#include <stdbool.h>
 #include <tenon/types.h>
 
 /* ------------------------------------------------------------------ elementwise */
@@ -62,10 +63,26 @@ typedef union cpu_acc {
 
 /* Folds n contiguous elements into one accumulator (whose old value takes part). centre: of CPU_SQUARES. */
 typedef void (*cpu_fold_fn)(const void *x, int64_t n, double centre, cpu_acc *acc);
-/* Folds `rows` rows of n <= CPU_FOLD_COLUMNS elements, stride bytes apart, into n accumulators. */
+/* Folds `rows` rows of n <= CPU_FOLD_WIDE elements, stride bytes apart, into n accumulators. */
 typedef void (*cpu_fold_rows_fn)(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
                                  const double *centres, cpu_acc *acc);
-enum { CPU_FOLD_COLUMNS = 64 };
+enum { CPU_FOLD_COLUMNS = 64, CPU_FOLD_WIDE = 1024 };
+
+/* ------------------------------------------------------------------ extremes with their place */
+
+/* The most columns, and rows, of one call. */
+enum { CPU_EXTREME_COLUMNS = 1024, CPU_EXTREME_ROWS = 1 << 24 };
+typedef enum cpu_extreme_found { CPU_EXTREME_NONE, CPU_EXTREME_BETTER, CPU_EXTREME_NAN } cpu_extreme_found;
+
+typedef struct cpu_extreme_fns {
+  /* Is there in n >= 1 contiguous elements one that beats *best (first: whatever that holds)? Then *best and its
+   * place in x are stored. A NaN beats all. */
+  cpu_extreme_found (*run)(const void *x, int64_t n, bool largest, bool first, void *best,
+                           int64_t *out_place);
+  /* The extremes of n columns over `rows` >= 1 rows, stride bytes apart, and the rows they stand in. */
+  void (*rows)(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool largest, void *best,
+               int64_t *places);
+} cpu_extreme_fns;
 
 /* ------------------------------------------------------------------ matrix products */
 
@@ -94,31 +111,63 @@ typedef struct cpu_gemm_kernel {
 
 /* ------------------------------------------------------------------ rows */
 
-/* One contiguous row of n float32 or float64 elements; out may be x. */
+/* out from one or two rows of n contiguous elements. */
+typedef void (*cpu_row_fn)(void *out, const void *x, int64_t n);
+typedef void (*cpu_row2_fn)(void *out, const void *grad, const void *y, int64_t n);
+
+/* One contiguous row of n float32 or float64 elements; out may be x. stream_*: results go past the caches, for
+ * rows of large tensors; out is then no input, and stream_end follows the last row of each thread. */
 typedef struct cpu_row_fns {
-  void (*softmax)(void *out, const void *x, int64_t n);
-  void (*log_softmax)(void *out, const void *x, int64_t n);
-  void (*softmax_backward)(void *out, const void *grad, const void *y, int64_t n);
-  void (*log_softmax_backward)(void *out, const void *grad, const void *y, int64_t n);
+  cpu_row_fn softmax;
+  cpu_row_fn log_softmax;
+  cpu_row2_fn softmax_backward;
+  cpu_row2_fn log_softmax_backward;
+  double (*logsumexp)(const void *x, int64_t n);
+  cpu_row_fn stream_softmax;
+  cpu_row_fn stream_log_softmax;
+  cpu_row2_fn stream_softmax_backward;
+  cpu_row2_fn stream_log_softmax_backward;
+  void (*stream_end)(void);
 } cpu_row_fns;
 
-/* ------------------------------------------------------------------ layer_norm */
+/* ------------------------------------------------------------------ layer_norm, rms_norm */
 
-/* Rows of n contiguous elements; weight and bias have n, or are NULL. */
+/* Rows of n contiguous elements; weight and bias have n, or are NULL. rms: the mean is taken to be 0. stream: the
+ * forward's results go past the caches, and stream_end follows the last row of each thread. */
 typedef struct cpu_norm {
   int64_t n;
   const void *weight, *bias;
   double eps;
+  bool rms, stream;
 } cpu_norm;
 
 typedef struct cpu_norm_fns {
+  /* out_mean is not written with rms. */
   void (*forward)(const cpu_norm *s, const void *input, void *out, void *out_mean, void *out_rstd);
   void (*backward)(const cpu_norm *s, const void *grad, const void *input, double mean, double rstd,
                    void *out);
-  /* Adds n <= CPU_FOLD_COLUMNS columns of `rows` rows into the gradients of weight and bias. */
+  /* Adds columns [begin, end) of `rows` rows into the gradients of weight and bias (not looked at with rms). */
   void (*columns)(const cpu_norm *s, const void *grad, const void *input, const void *mean, const void *rstd,
-                  int64_t rows, int64_t n, double *weight, double *bias);
+                  int64_t rows, int64_t begin, int64_t end, double *weight, double *bias);
+  void (*stream_end)(void);
 } cpu_norm_fns;
+
+/* ------------------------------------------------------------------ batch_norm, group_norm */
+
+/* What each element of a channel becomes: g * grad + (x - centre) * scale + shift. Forward there is no grad. */
+typedef struct cpu_channel {
+  double centre, scale, shift, g;
+} cpu_channel;
+
+/* A run is n contiguous elements of one channel; pixels are `rows` rows of n channels each, row-major. */
+typedef struct cpu_channel_fns {
+  void (*run)(const cpu_channel *c, const void *grad, const void *x, int64_t n, void *out);
+  void (*pixels)(const cpu_channel *c, const void *grad, const void *x, int64_t rows, int64_t n, void *out);
+  /* Adds the sums of grad and of grad * (x - centre): to two numbers, or two for each channel. */
+  void (*run_sums)(double centre, const void *grad, const void *x, int64_t n, double *sum, double *product);
+  void (*pixel_sums)(const cpu_channel *c, const void *grad, const void *x, int64_t rows, int64_t n,
+                     double *sums, double *products);
+} cpu_channel_fns;
 
 /* ------------------------------------------------------------------ windows over images */
 
@@ -286,6 +335,8 @@ typedef struct cpu_isa {
   /* The loops of elementwise and cast once more, storing past the caches; NULL where there is none. */
   cpu_ew_fn (*elementwise_stream)(uint32_t op, tn_dtype dtype);
   cpu_cast_fn (*cast_stream)(tn_dtype dst, tn_dtype src);
+  const cpu_extreme_fns *extreme_f32, *extreme_f64, *extreme_i64;
+  const cpu_channel_fns *channel_f32, *channel_f64;
 } cpu_isa;
 
 extern const cpu_isa cpu_isa_scalar;

@@ -12,69 +12,103 @@
 /* ------------------------------------------------------------------ rows */
 
 typedef struct rows_job {
-  void (*unary)(void *out, const void *x, int64_t n);                    /* forward */
-  void (*binary)(void *out, const void *grad, const void *y, int64_t n); /* backward */
+  cpu_row_fn unary;         /* forward */
+  cpu_row2_fn binary;       /* backward */
+  void (*stream_end)(void); /* after streamed rows */
+  tn_dtype dtype;           /* of the row functions */
+  tn_dtype out_dtype, x_dtype, y_dtype;
   char *out;
   const char *x, *y;
   int64_t n;
-  size_t row_bytes;
+  char *rows; /* three rows of dtype for each worker, if an operand needs a cast */
 } rows_job;
+
+/* Where row i of an operand lies in the dtype that computes: in place, or in `row` after a cast. */
+static const char *row_in(const rows_job *job, const char *data, tn_dtype dtype, int64_t i, char *row) {
+  const char *at = data + (size_t)(i * job->n) * tn_kit_dtype_size(dtype);
+  if (dtype == job->dtype) return at;
+  cpu_now->cast(job->dtype, dtype)(row, at, job->n);
+  return row;
+}
 
 static tn_status rows_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const rows_job *job = ctx;
+  size_t bytes = (size_t)job->n * tn_kit_dtype_size(job->dtype);
+  char *rows = job->rows ? job->rows + 3 * bytes * (size_t)worker : NULL;
   for (int64_t i = begin; i < end; ++i) {
-    size_t at = (size_t)i * job->row_bytes;
+    char *at = job->out + (size_t)(i * job->n) * tn_kit_dtype_size(job->out_dtype);
+    char *out = job->out_dtype == job->dtype ? at : rows;
+    const char *x = row_in(job, job->x, job->x_dtype, i, rows + bytes);
     if (job->unary)
-      job->unary(job->out + at, job->x + at, job->n);
+      job->unary(out, x, job->n);
     else
-      job->binary(job->out + at, job->x + at, job->y + at, job->n);
+      job->binary(out, x, row_in(job, job->y, job->y_dtype, i, rows + 2 * bytes), job->n);
+    if (out != at) cpu_now->cast(job->out_dtype, job->dtype)(at, out, job->n);
   }
+  if (job->stream_end) job->stream_end();
   return TN_OK;
 }
 
-static tn_status contiguous_rows(tn_call *call, const tn_view *v, uint32_t dim, tn_dtype dtype,
-                                 const char **out_data) {
+/* dim last and row-major, in the operand's own dtype. */
+static tn_status contiguous_rows(tn_call *call, const tn_view *v, uint32_t dim, const char **out_data) {
   cpu_local last;
   const void *data = v->data;
   cpu_local_last(&last, v, dim);
-  TN_TRY(cpu_contiguous_data(call, &last.view, dtype, &data));
+  TN_TRY(cpu_contiguous_data(call, &last.view, v->dtype, &data));
   *out_data = data;
   return TN_OK;
 }
 
 static tn_status run_rows(tn_call *call, rows_job *job, const tn_view *out, const tn_view *x,
-                          const tn_view *y, uint32_t dim, tn_dtype dtype) {
+                          const tn_view *y, uint32_t dim) {
   if (out->numel == 0) return TN_OK;
   cpu_local target, block;
   cpu_local_last(&target, out, dim);
-  bool direct = out->dtype == dtype && cpu_contiguous(&target.view);
-  void *data = out->data;
-  if (!direct) TN_TRY(cpu_scratch(call, (size_t)out->numel * tn_kit_dtype_size(dtype), &data));
-  TN_TRY(contiguous_rows(call, x, dim, dtype, &job->x));
-  if (y) TN_TRY(contiguous_rows(call, y, dim, dtype, &job->y));
-  job->out = data;
+  bool direct = cpu_contiguous(&target.view);
+  void *data = out->data, *rows = NULL;
+  if (!direct) TN_TRY(cpu_scratch(call, (size_t)out->numel * out->itemsize, &data));
+  TN_TRY(contiguous_rows(call, x, dim, &job->x));
+  if (y) TN_TRY(contiguous_rows(call, y, dim, &job->y));
   job->n = cpu_size(x, dim);
-  job->row_bytes = (size_t)job->n * tn_kit_dtype_size(dtype);
+  job->out_dtype = out->dtype;
+  job->x_dtype = x->dtype;
+  job->y_dtype = y ? y->dtype : job->dtype;
+  if (job->out_dtype != job->dtype || job->x_dtype != job->dtype || job->y_dtype != job->dtype) {
+    size_t workers = (size_t)tn_kit_host()->num_threads();
+    TN_TRY(cpu_scratch(call, 3 * workers * (size_t)job->n * tn_kit_dtype_size(job->dtype), &rows));
+  }
+  job->out = data;
+  job->rows = rows;
   TN_TRY(tn_kit_host()->parallel_for(out->numel / job->n, CPU_GRAIN_HEAVY / job->n + 1, rows_chunk, job));
   if (direct) return TN_OK;
-  cpu_local_contiguous(&block, data, dtype, target.view.ndim, target.sizes);
+  cpu_local_contiguous(&block, data, out->dtype, target.view.ndim, target.sizes);
   return cpu_copy(&target.view, &block.view);
+}
+
+static const cpu_row_fns *fns_of(tn_dtype dtype) {
+  return dtype == TN_FLOAT32 ? cpu_now->rows_f32 : cpu_now->rows_f64;
 }
 
 static tn_status forward(tn_call *call, const tn_value *args, tn_value *out, bool logs) {
   const tn_view *x = args[0].u.v;
-  tn_dtype dtype = cpu_wide(x->dtype);
-  const cpu_row_fns *fns = dtype == TN_FLOAT32 ? cpu_now->rows_f32 : cpu_now->rows_f64;
-  rows_job job = {.unary = logs ? fns->log_softmax : fns->softmax};
-  return run_rows(call, &job, out[0].u.v, x, NULL, cpu_dim(args[1].u.i, x->ndim), dtype);
+  rows_job job = {.dtype = cpu_wide(x->dtype)};
+  const cpu_row_fns *fns = fns_of(job.dtype);
+  bool stream = cpu_streams(out[0].u.v) && job.dtype == x->dtype;
+  job.unary = stream ? (logs ? fns->stream_log_softmax : fns->stream_softmax)
+                     : (logs ? fns->log_softmax : fns->softmax);
+  job.stream_end = stream ? fns->stream_end : NULL;
+  return run_rows(call, &job, out[0].u.v, x, NULL, cpu_dim(args[1].u.i, x->ndim));
 }
 
 static tn_status backward(tn_call *call, const tn_value *args, tn_value *out, bool logs) {
   const tn_view *grad = args[0].u.v, *y = args[1].u.v;
-  tn_dtype dtype = cpu_wide(y->dtype);
-  const cpu_row_fns *fns = dtype == TN_FLOAT32 ? cpu_now->rows_f32 : cpu_now->rows_f64;
-  rows_job job = {.binary = logs ? fns->log_softmax_backward : fns->softmax_backward};
-  return run_rows(call, &job, out[0].u.v, grad, y, cpu_dim(args[2].u.i, y->ndim), dtype);
+  rows_job job = {.dtype = cpu_wide(y->dtype)};
+  const cpu_row_fns *fns = fns_of(job.dtype);
+  bool stream = cpu_streams(out[0].u.v) && job.dtype == out[0].u.v->dtype;
+  job.binary = stream ? (logs ? fns->stream_log_softmax_backward : fns->stream_softmax_backward)
+                      : (logs ? fns->log_softmax_backward : fns->softmax_backward);
+  job.stream_end = stream ? fns->stream_end : NULL;
+  return run_rows(call, &job, out[0].u.v, grad, y, cpu_dim(args[2].u.i, y->ndim));
 }
 
 tn_status cpu_op_softmax(tn_call *call, const tn_value *args, tn_value *out) {

@@ -7,7 +7,7 @@
  *
  * Note [Chunks]
  * The elements of one output are folded in chunks of fixed size, whose results are joined in order. Chunks
- * are what threads share when there is only one output; since their borders come from the sizes alone, the
+ * are what threads share when there are few outputs; since their borders come from the sizes alone, the
  * bits do not depend on the number of threads.
  */
 #include <math.h>
@@ -15,6 +15,9 @@
 #include "plugins/backend-cpu/cpu.h"
 
 enum { CHUNK = 32768, ROW_CHUNK = 1024 };
+/* Rows and columns that are widened at a time (a multiple of what fold_rows makes a tree of); the most outputs,
+ * and columns, that are few. */
+enum { CAST_ROWS = 8, CAST_COLUMNS = 256, SPLIT_OUTPUTS = 16, SPLIT_COLUMNS = 512 };
 enum { FINISH_NONE = 0, FINISH_MEAN, FINISH_VAR };
 
 typedef struct reduction {
@@ -26,6 +29,9 @@ typedef struct reduction {
   tn_dtype out;
   bool is_float; /* accumulators are doubles */
   int64_t count; /* elements of one output */
+  /* How the elements lie: a decision for the whole call, so that threads cannot differ in it. */
+  bool side_by_side; /* neighbouring outputs have neighbouring elements, and one output's are apart */
+  bool run;          /* one output's are contiguous, of one chunk, and need no cast */
 } reduction;
 
 static cpu_acc start_of(const reduction *r, uint32_t kind) {
@@ -71,7 +77,7 @@ static void join(const reduction *r, uint32_t kind, cpu_acc *acc, cpu_acc part) 
   }
 }
 
-/* ------------------------------------------------------------------ one output, or a few side by side */
+/* ------------------------------------------------------------------ one output, or some side by side */
 
 typedef struct fold_walk {
   const reduction *r;
@@ -104,23 +110,43 @@ static void fold_rows(void *ctx, char **data, const int64_t *strides, int64_t n)
     w->rows(data[0], strides[0], n, w->columns, w->centres, w->acc);
     return;
   }
-  uint64_t block[CPU_FOLD_COLUMNS];
-  for (int64_t i = 0; i < n; ++i) {
-    cpu_now->cast(r->wide, r->in)(block, data[0] + i * strides[0], w->columns);
-    w->rows(block, 0, 1, w->columns, w->centres, w->acc);
+  uint64_t block[CAST_ROWS * CAST_COLUMNS];
+  int64_t row = w->columns * (int64_t)tn_kit_dtype_size(r->wide);
+  for (int64_t i = 0; i < n; i += CAST_ROWS) {
+    int64_t m = n - i < CAST_ROWS ? n - i : CAST_ROWS;
+    for (int64_t k = 0; k < m; ++k)
+      cpu_now->cast(r->wide, r->in)((char *)block + k * row, data[0] + (i + k) * strides[0], w->columns);
+    w->rows(block, row, m, w->columns, w->centres, w->acc);
   }
 }
 
-/* Folds the reduced elements of `columns` outputs that lie side by side (1: at any strides) into acc. */
-static void fold_columns(const reduction *r, uint32_t kind, char *base, const tn_iter *inner, int64_t begin,
-                         int64_t end, int64_t columns, const double *centres, cpu_acc *acc) {
-  int64_t chunk = columns == 1 ? CHUNK : ROW_CHUNK;
-  for (int64_t i = begin; i < end; i += chunk) {
-    cpu_acc part[CPU_FOLD_COLUMNS];
-    for (int64_t j = 0; j < columns; ++j) part[j] = start_of(r, kind);
-    fold_walk w = {r,   cpu_now->fold(kind, r->wide), cpu_now->fold_rows(kind, r->wide), columns, centres,
-                   part};
-    tn_iter_walk(inner, &base, i, end - i < chunk ? end : i + chunk, columns == 1 ? fold_run : fold_rows, &w);
+static void start_columns(const reduction *r, uint32_t kind, int64_t columns, cpu_acc *acc) {
+  cpu_acc start = start_of(r, kind);
+  for (int64_t j = 0; j < columns; ++j) acc[j] = start;
+}
+
+/* Folds the reduced elements [begin, end) of `columns` outputs that lie side by side (1: at any strides). */
+static void fold_part(const reduction *r, uint32_t kind, char *base, const tn_iter *inner, int64_t begin,
+                      int64_t end, int64_t columns, const double *centres, cpu_acc *part) {
+  fold_walk w = {r, cpu_now->fold(kind, r->wide), cpu_now->fold_rows(kind, r->wide), columns, centres, part};
+  tn_iter_walk(inner, &base, begin, end, columns == 1 ? fold_run : fold_rows, &w);
+}
+
+static int64_t chunk_of(const reduction *r) { return r->side_by_side ? ROW_CHUNK : CHUNK; }
+
+/* The same over all chunks, joined into acc. See Note [Chunks]. */
+static void fold_columns(const reduction *r, uint32_t kind, char *base, const tn_iter *inner, int64_t columns,
+                         const double *centres, cpu_acc *acc) {
+  int64_t chunk = chunk_of(r);
+  cpu_acc part[CPU_FOLD_WIDE];
+  start_columns(r, kind, columns, acc);
+  if (r->count <= chunk) {
+    fold_part(r, kind, base, inner, 0, r->count, columns, centres, acc);
+    return;
+  }
+  for (int64_t i = 0; i < r->count; i += chunk) {
+    start_columns(r, kind, columns, part);
+    fold_part(r, kind, base, inner, i, r->count - i < chunk ? r->count : i + chunk, columns, centres, part);
     for (int64_t j = 0; j < columns; ++j) join(r, kind, &acc[j], part[j]);
   }
 }
@@ -130,81 +156,137 @@ static void finish_columns(const reduction *r, int64_t columns, cpu_acc *acc) {
   double divisor = (double)r->count - (r->finish == FINISH_VAR ? r->correction : 0);
   if (r->finish == FINISH_NONE) return;
   if (divisor < 0) divisor = 0; /* as ATen: more correction than elements divides by 0 */
-  for (int64_t j = 0; j < columns; ++j) acc[j].f /= divisor;
+  for (int64_t j = 0; j < columns; ++j) {
+    if (r->finish == FINISH_VAR && acc[j].f < 0) acc[j].f = 0; /* the last bit of a sum of zeros */
+    acc[j].f /= divisor;
+  }
 }
 
-static void reduce_columns(const reduction *r, char *dst, int64_t dst_stride, char *src, const tn_iter *inner,
-                           int64_t columns) {
-  static const double no_centres[CPU_FOLD_COLUMNS];
-  double centres[CPU_FOLD_COLUMNS];
-  cpu_acc acc[CPU_FOLD_COLUMNS];
-  for (int64_t j = 0; j < columns; ++j) acc[j] = start_of(r, r->kind);
-  if (r->finish == FINISH_VAR) {
-    for (int64_t j = 0; j < columns; ++j) acc[j].f = 0;
-    fold_columns(r, CPU_SUM, src, inner, 0, r->count, columns, no_centres, acc);
-    for (int64_t j = 0; j < columns; ++j) {
-      centres[j] = acc[j].f / (double)r->count;
-      acc[j].f = 0;
-    }
-  }
-  fold_columns(r, r->kind, src, inner, 0, r->count, columns, r->finish == FINISH_VAR ? centres : no_centres,
-               acc);
+static void write_columns(const reduction *r, char *dst, int64_t dst_stride, cpu_acc *acc, int64_t columns) {
   finish_columns(r, columns, acc);
   cpu_write(dst, r->out, dst_stride, acc, r->is_float ? TN_FLOAT64 : TN_INT64, columns);
 }
 
+static void means_of(const reduction *r, const cpu_acc *acc, int64_t columns, double *centres) {
+  for (int64_t j = 0; j < columns; ++j) centres[j] = acc[j].f / (double)r->count;
+}
+
+static const double no_centres[CPU_FOLD_WIDE];
+
+static void reduce_columns(const reduction *r, char *dst, int64_t dst_stride, char *src, const tn_iter *inner,
+                           int64_t columns) {
+  double centres[CPU_FOLD_WIDE];
+  cpu_acc acc[CPU_FOLD_WIDE];
+  if (r->finish == FINISH_VAR) {
+    fold_columns(r, CPU_SUM, src, inner, columns, no_centres, acc);
+    means_of(r, acc, columns, centres);
+  }
+  fold_columns(r, r->kind, src, inner, columns, r->finish == FINISH_VAR ? centres : no_centres, acc);
+  write_columns(r, dst, dst_stride, acc, columns);
+}
+
+/* Outputs whose elements are one short run each: no walk, and one write for many. */
+static void reduce_runs(const reduction *r, char **data, const int64_t *strides, int64_t n) {
+  cpu_acc acc[CPU_FOLD_COLUMNS];
+  cpu_fold_fn fold = cpu_now->fold(r->kind, r->wide);
+  cpu_fold_fn sum = r->finish == FINISH_VAR ? cpu_now->fold(CPU_SUM, r->wide) : NULL;
+  for (int64_t i = 0; i < n; i += CPU_FOLD_COLUMNS) {
+    int64_t m = n - i < CPU_FOLD_COLUMNS ? n - i : CPU_FOLD_COLUMNS;
+    start_columns(r, r->kind, m, acc);
+    for (int64_t j = 0; j < m; ++j) {
+      const char *run = data[1] + (i + j) * strides[1];
+      cpu_acc total = {0};
+      if (sum) sum(run, r->count, 0, &total);
+      fold(run, r->count, total.f / (double)r->count, &acc[j]);
+    }
+    write_columns(r, data[0] + i * strides[0], strides[0], acc, m);
+  }
+}
+
 static void reduce_row(void *ctx, char **data, const int64_t *strides, int64_t n, const tn_iter *inner) {
   const reduction *r = ctx;
-  bool side_by_side =
-      n > 1 && strides[1] == (int64_t)tn_kit_dtype_size(r->in) && inner->strides[0][0] != strides[1];
-  int64_t step = side_by_side ? CPU_FOLD_COLUMNS : 1;
+  if (r->run) {
+    reduce_runs(r, data, strides, n);
+    return;
+  }
+  int64_t step = !r->side_by_side ? 1 : r->in == r->wide ? CPU_FOLD_WIDE : CAST_COLUMNS;
   for (int64_t j = 0; j < n; j += step)
     reduce_columns(r, data[0] + j * strides[0], strides[0], data[1] + j * strides[1], inner,
                    n - j < step ? n - j : step);
 }
 
-/* ------------------------------------------------------------------ one output over many elements */
+/* ------------------------------------------------------------------ few outputs over many elements */
 
 typedef struct split_job {
   const reduction *r;
   uint32_t kind;
   char *base;
   const tn_iter *inner;
-  double centre;
-  cpu_acc *parts; /* one a chunk */
+  int64_t columns;
+  const double *centres;
+  cpu_acc *parts; /* columns for each chunk */
 } split_job;
 
 static tn_status split_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const split_job *job = ctx;
+  const reduction *r = job->r;
+  int64_t chunk = chunk_of(r);
   for (int64_t c = begin; c < end; ++c) {
-    int64_t from = c * CHUNK, to = job->r->count - from < CHUNK ? job->r->count : from + CHUNK;
-    job->parts[c] = start_of(job->r, job->kind);
-    fold_columns(job->r, job->kind, job->base, job->inner, from, to, 1, &job->centre, &job->parts[c]);
+    cpu_acc *part = job->parts + c * job->columns;
+    start_columns(r, job->kind, job->columns, part);
+    fold_part(r, job->kind, job->base, job->inner, c * chunk,
+              r->count - c * chunk < chunk ? r->count : (c + 1) * chunk, job->columns, job->centres, part);
   }
   return TN_OK;
 }
 
-static tn_status split_fold(split_job *job, uint32_t kind, cpu_acc *out_acc) {
-  int64_t chunks = (job->r->count + CHUNK - 1) / CHUNK;
+static tn_status split_fold(split_job *job, uint32_t kind, cpu_acc *acc) {
+  int64_t chunk = chunk_of(job->r), chunks = (job->r->count + chunk - 1) / chunk;
+  int64_t work = (job->r->side_by_side ? ROW_CHUNK : CHUNK) * job->columns;
   job->kind = kind;
-  TN_TRY(tn_kit_host()->parallel_for(chunks, 2, split_chunk, job));
-  *out_acc = start_of(job->r, kind);
-  for (int64_t c = 0; c < chunks; ++c) join(job->r, kind, out_acc, job->parts[c]);
+  TN_TRY(tn_kit_host()->parallel_for(chunks, 2 * CPU_GRAIN / work + 1, split_chunk, job));
+  start_columns(job->r, kind, job->columns, acc);
+  for (int64_t c = 0; c < chunks; ++c)
+    for (int64_t j = 0; j < job->columns; ++j) join(job->r, kind, &acc[j], job->parts[c * job->columns + j]);
   return TN_OK;
 }
 
-static tn_status reduce_to_one(tn_call *call, const reduction *r, const tn_reduce *it) {
-  void *parts;
-  TN_TRY(cpu_scratch(call, (size_t)((r->count + CHUNK - 1) / CHUNK) * sizeof(cpu_acc), &parts));
-  split_job job = {.r = r, .base = it->outer.data[1], .inner = &it->inner, .parts = parts};
-  cpu_acc acc;
+/* One output, or all of a side-by-side row, whose chunks the threads share. */
+static tn_status reduce_split(const reduction *r, char *dst, int64_t dst_stride, split_job *job) {
+  double centres[CPU_FOLD_WIDE];
+  cpu_acc acc[CPU_FOLD_WIDE];
+  job->centres = no_centres;
   if (r->finish == FINISH_VAR) {
-    TN_TRY(split_fold(&job, CPU_SUM, &acc));
-    job.centre = acc.f / (double)r->count;
+    TN_TRY(split_fold(job, CPU_SUM, acc));
+    means_of(r, acc, job->columns, centres);
+    job->centres = centres;
   }
-  TN_TRY(split_fold(&job, r->kind, &acc));
-  finish_columns(r, 1, &acc);
-  cpu_write(it->outer.data[0], r->out, 0, &acc, r->is_float ? TN_FLOAT64 : TN_INT64, 1);
+  TN_TRY(split_fold(job, r->kind, acc));
+  write_columns(r, dst, dst_stride, acc, job->columns);
+  return TN_OK;
+}
+
+/* Threads share chunks where there are too few outputs to share. That changes no bits: chunks are joined in
+ * the same order either way. */
+static bool worth_splitting(const reduction *r, const tn_iter *outer) {
+  int64_t chunks = (r->count + chunk_of(r) - 1) / chunk_of(r);
+  if (chunks < 2) return false;
+  if (!r->side_by_side) return outer->numel < SPLIT_OUTPUTS;
+  return outer->ndim == 1 && outer->numel <= (r->in == r->wide ? SPLIT_COLUMNS : CAST_COLUMNS) &&
+         r->count * outer->numel > 2 * CPU_GRAIN;
+}
+
+static tn_status reduce_by_chunks(tn_call *call, const reduction *r, const tn_reduce *it) {
+  int64_t columns = r->side_by_side ? it->outer.numel : 1;
+  void *parts;
+  size_t chunks = (size_t)((r->count + chunk_of(r) - 1) / chunk_of(r));
+  TN_TRY(cpu_scratch(call, chunks * (size_t)columns * sizeof(cpu_acc), &parts));
+  for (int64_t i = 0; i < it->outer.numel; i += columns) {
+    char *data[TN_ITER_MAX_OPERANDS];
+    tn_iter_pointers(&it->outer, NULL, i, data);
+    split_job job = {.r = r, .base = data[1], .inner = &it->inner, .columns = columns, .parts = parts};
+    TN_TRY(reduce_split(r, data[0], it->outer.strides[0][0], &job));
+  }
   return TN_OK;
 }
 
@@ -260,7 +342,10 @@ static tn_status reduce(tn_call *call, reduction r, const tn_view *self, const t
     return reduce_run(&r, self, out);
   tn_reduce it;
   TN_TRY(tn_reduce_init(&it, mask, 1, &out, self, 0));
-  if (out->numel == 1 && r.count > CHUNK) return reduce_to_one(call, &r, &it);
+  bool contiguous = it.inner.strides[0][0] == self->itemsize || r.count == 1;
+  r.side_by_side = it.outer.numel > 1 && it.outer.strides[0][1] == self->itemsize && !contiguous;
+  r.run = contiguous && it.inner.ndim == 1 && r.count <= CHUNK && r.in == r.wide;
+  if (worth_splitting(&r, &it.outer)) return reduce_by_chunks(call, &r, &it);
   return tn_reduce_run(&it, CPU_GRAIN, reduce_row, &r);
 }
 

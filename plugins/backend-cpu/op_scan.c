@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators that walk lines along one dim in order: the place of the largest or smallest element (max.dim,
- * min.dim, argmax, argmin) and running sums. The first of equal elements wins; the first NaN wins over
- * everything.
+ * min.dim, argmax, argmin; their loops are in per-isa/extreme.c) and running sums.
  */
 #include <math.h>
 
@@ -10,94 +9,171 @@
 
 /* ------------------------------------------------------------------ extremes with their place */
 
+enum {
+  LINE_BLOCK = 4096,   /* elements of a line that are looked at in one call */
+  SPLIT_BLOCK = 65536, /* of one long line, what a thread takes at a time */
+};
+
 typedef struct extreme {
   tn_dtype dtype, wide; /* of the elements; int64, float32 or float64 */
-  int64_t n, stride;    /* of a line of self */
+  const cpu_extreme_fns *fns;
   bool largest;
   bool with_value; /* data: values, indices, self; else indices, self */
+  bool columns;    /* neighbouring lines lie side by side in memory, in the wide dtype */
 } extreme;
 
-#define BETTER(T, bad)                                                                               \
-  static bool better_##T(const T *x, int64_t n, bool largest, T *best, int64_t *place, int64_t at) { \
-    for (int64_t i = 0; i < n; ++i)                                                                  \
-      if ((largest ? x[i] > *best : x[i] < *best) || bad(x[i]) || *place < 0) {                      \
-        *best = x[i];                                                                                \
-        *place = at + i;                                                                             \
-        if (bad(x[i])) return true;                                                                  \
-      }                                                                                              \
-    return false;                                                                                    \
-  }
-#define NEVER(x)  false
-#define IS_NAN(x) ((x) != (x))
-BETTER(int64_t, NEVER)
-BETTER(float, IS_NAN)
-BETTER(double, IS_NAN)
-
-static int64_t find_extreme(const extreme *e, const char *line) {
-  uint64_t block[CPU_BLOCK];
-  int64_t place = -1;
+/* The best element of a line so far. */
+typedef struct found {
+  int64_t place;
   union {
     int64_t i;
     float f;
     double d;
-  } best = {0};
-  bool done = false;
-  for (int64_t i = 0; i < e->n && !done; i += CPU_BLOCK) {
-    int64_t m = e->n - i < CPU_BLOCK ? e->n - i : CPU_BLOCK;
-    cpu_read(block, e->wide, line + i * e->stride, e->dtype, e->stride, m);
-    if (e->wide == TN_FLOAT32)
-      done = better_float((const float *)block, m, e->largest, &best.f, &place, i);
-    else if (e->wide == TN_FLOAT64)
-      done = better_double((const double *)block, m, e->largest, &best.d, &place, i);
-    else
-      done = better_int64_t((const int64_t *)block, m, e->largest, &best.i, &place, i);
+  } value;
+} found;
+
+/* Looks at n elements whose numbers begin at `at`; true if nothing can beat what was found. */
+static bool look_at(const extreme *e, const char *line, int64_t stride, int64_t n, int64_t at, found *best) {
+  uint64_t block[CPU_BLOCK];
+  bool direct = e->dtype == e->wide && stride == (int64_t)tn_kit_dtype_size(e->wide);
+  int64_t step = direct ? LINE_BLOCK : CPU_BLOCK;
+  for (int64_t i = 0; i < n; i += step) {
+    int64_t m = n - i < step ? n - i : step, place;
+    const char *x = line + i * stride;
+    if (!direct) {
+      cpu_read(block, e->wide, x, e->dtype, stride, m);
+      x = (const char *)block;
+    }
+    cpu_extreme_found how = e->fns->run(x, m, e->largest, best->place < 0, &best->value, &place);
+    if (how != CPU_EXTREME_NONE) best->place = at + i + place;
+    if (how == CPU_EXTREME_NAN) return true;
   }
-  return place;
+  return false;
 }
 
-static void extreme_line(void *ctx, char *const *data) {
+static int64_t find_extreme(const extreme *e, const char *line, int64_t stride, int64_t n) {
+  found best = {.place = -1};
+  look_at(e, line, stride, n, 0, &best);
+  return best.place;
+}
+
+/* Neighbouring lines at once. More rows than one call takes: the later calls' extremes compete with the first's. */
+static void extreme_columns(const extreme *e, char **data, const int64_t *strides, int64_t n, int64_t rows,
+                            int64_t row_stride) {
+  uint64_t best[CPU_EXTREME_COLUMNS];
+  int64_t places[CPU_EXTREME_COLUMNS];
+  uint32_t self = e->with_value ? 2 : 1, index = e->with_value ? 1 : 0;
+  for (int64_t j = 0; j < n; j += CPU_EXTREME_COLUMNS) {
+    int64_t m = n - j < CPU_EXTREME_COLUMNS ? n - j : CPU_EXTREME_COLUMNS;
+    const char *x = data[self] + j * strides[self];
+    e->fns->rows(x, row_stride, rows, m, e->largest, best, places);
+    cpu_scatter(data[index] + j * strides[index], strides[index], places, m, sizeof *places);
+    if (e->with_value) cpu_scatter(data[0] + j * strides[0], strides[0], best, m, tn_kit_dtype_size(e->wide));
+  }
+}
+
+static void extreme_row(void *ctx, char **data, const int64_t *strides, int64_t n, const tn_iter *inner) {
   const extreme *e = ctx;
-  const char *line = data[e->with_value ? 2 : 1];
-  int64_t place = find_extreme(e, line);
-  memcpy(data[e->with_value ? 1 : 0], &place, sizeof place);
-  if (e->with_value) memcpy(data[0], line + place * e->stride, tn_kit_dtype_size(e->dtype));
+  uint32_t self = e->with_value ? 2 : 1, index = e->with_value ? 1 : 0;
+  int64_t count = inner->sizes[0], stride = inner->strides[0][0];
+  size_t size = tn_kit_dtype_size(e->dtype);
+  if (e->columns) {
+    extreme_columns(e, data, strides, n, count, stride);
+    return;
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    const char *line = data[self] + j * strides[self];
+    int64_t place = find_extreme(e, line, stride, count);
+    memcpy(data[index] + j * strides[index], &place, sizeof place);
+    if (e->with_value) memcpy(data[0] + j * strides[0], line + place * stride, size);
+  }
 }
 
-static extreme extreme_of(const tn_view *self, uint32_t dim, bool largest) {
+static extreme extreme_of(const tn_view *self, bool largest, bool with_value) {
   tn_dtype wide = tn_kit_dtype_is_float(self->dtype) ? cpu_wide(self->dtype) : TN_INT64;
-  return (extreme){self->dtype, wide, cpu_size(self, dim), cpu_stride_bytes(self, dim), largest, false};
+  const cpu_extreme_fns *fns = wide == TN_FLOAT32   ? cpu_now->extreme_f32
+                               : wide == TN_FLOAT64 ? cpu_now->extreme_f64
+                                                    : cpu_now->extreme_i64;
+  return (extreme){
+      .dtype = self->dtype, .wide = wide, .fns = fns, .largest = largest, .with_value = with_value};
 }
 
-static tn_status extreme_dim(const tn_value *args, tn_value *out, bool largest) {
-  const tn_view *self = args[0].u.v, *views[3] = {out[0].u.v, out[1].u.v, self};
-  uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  extreme e = extreme_of(self, dim, largest);
-  e.with_value = true;
-  return cpu_lines(3, views, dim, CPU_GRAIN / (e.n + 1), extreme_line, &e);
+/* out: values, if they are wanted, and indices. */
+static tn_status extreme_dim(extreme *e, const tn_view *self, uint32_t dim, const tn_view *const *out) {
+  tn_reduce it;
+  if (out[0]->numel == 0) return TN_OK;
+  uint64_t mask = self->ndim ? (uint64_t)1 << dim : 0;
+  uint32_t n_outputs = e->with_value ? 2 : 1;
+  TN_TRY(tn_reduce_init(&it, mask, n_outputs, out, self, TN_ITER_IN_ORDER));
+  e->columns = it.outer.numel > 1 && it.outer.strides[0][n_outputs] == self->itemsize &&
+               it.inner.sizes[0] > 1 && it.inner.strides[0][0] != self->itemsize && e->wide == e->dtype &&
+               it.inner.sizes[0] <= CPU_EXTREME_ROWS;
+  return tn_reduce_run(&it, CPU_GRAIN, extreme_row, e);
+}
+
+typedef struct split_extreme {
+  const extreme *e;
+  const char *data;
+  int64_t n;
+  found *parts;
+} split_extreme;
+
+static tn_status split_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const split_extreme *job = ctx;
+  size_t size = tn_kit_dtype_size(job->e->dtype);
+  for (int64_t c = begin; c < end; ++c) {
+    int64_t at = c * SPLIT_BLOCK, n = job->n - at < SPLIT_BLOCK ? job->n - at : SPLIT_BLOCK;
+    job->parts[c].place = -1;
+    look_at(job->e, job->data + (size_t)at * size, (int64_t)size, n, at, &job->parts[c]);
+  }
+  return TN_OK;
+}
+
+/* The flattened elements as one line, whose blocks the threads share; then the blocks' bests in order. */
+static tn_status extreme_all(tn_call *call, const extreme *e, const tn_view *self, int64_t *out_place) {
+  const void *data;
+  void *parts;
+  int64_t chunks = (self->numel + SPLIT_BLOCK - 1) / SPLIT_BLOCK;
+  found best = {.place = -1};
+  TN_TRY(cpu_contiguous_data(call, self, self->dtype, &data));
+  TN_TRY(cpu_scratch(call, (size_t)chunks * sizeof(found), &parts));
+  split_extreme job = {e, data, self->numel, parts};
+  TN_TRY(tn_kit_host()->parallel_for(chunks, 1, split_chunk, &job));
+  for (int64_t c = 0; c < chunks; ++c) {
+    int64_t place;
+    cpu_extreme_found how =
+        e->fns->run(&job.parts[c].value, 1, e->largest, best.place < 0, &best.value, &place);
+    if (how != CPU_EXTREME_NONE) best.place = job.parts[c].place;
+    if (how == CPU_EXTREME_NAN) break;
+  }
+  *out_place = best.place;
+  return TN_OK;
+}
+
+static tn_status extreme_with_value(const tn_value *args, tn_value *out, bool largest) {
+  const tn_view *self = args[0].u.v, *views[2] = {out[0].u.v, out[1].u.v};
+  extreme e = extreme_of(self, largest, true);
+  return extreme_dim(&e, self, cpu_dim(args[1].u.i, self->ndim), views);
 }
 
 static tn_status arg_extreme(tn_call *call, const tn_value *args, tn_value *out, bool largest) {
-  const tn_view *self = args[0].u.v, *views[2] = {out[0].u.v, self};
-  if (args[1].kind == TN_VAL_NONE) {
-    const void *data;
-    TN_TRY(cpu_contiguous_data(call, self, self->dtype, &data));
-    extreme e = extreme_of(self, 0, largest);
-    e.n = self->numel;
-    e.stride = self->itemsize;
-    int64_t place = find_extreme(&e, data);
-    memcpy(out[0].u.v->data, &place, sizeof place);
-    return TN_OK;
-  }
-  uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  extreme e = extreme_of(self, dim, largest);
-  return cpu_lines(2, views, dim, CPU_GRAIN / (e.n + 1), extreme_line, &e);
+  const tn_view *self = args[0].u.v, *views[1] = {out[0].u.v};
+  extreme e = extreme_of(self, largest, false);
+  if (args[1].kind != TN_VAL_NONE) return extreme_dim(&e, self, cpu_dim(args[1].u.i, self->ndim), views);
+  int64_t place = 0;
+  if (self->numel <= SPLIT_BLOCK && cpu_contiguous(self))
+    place = find_extreme(&e, self->data, self->itemsize, self->numel);
+  else
+    TN_TRY(extreme_all(call, &e, self, &place));
+  memcpy(out[0].u.v->data, &place, sizeof place);
+  return TN_OK;
 }
 
 tn_status cpu_op_max_dim(tn_call *call, const tn_value *args, tn_value *out) {
-  return extreme_dim(args, out, true);
+  return extreme_with_value(args, out, true);
 }
 tn_status cpu_op_min_dim(tn_call *call, const tn_value *args, tn_value *out) {
-  return extreme_dim(args, out, false);
+  return extreme_with_value(args, out, false);
 }
 tn_status cpu_op_argmax(tn_call *call, const tn_value *args, tn_value *out) {
   return arg_extreme(call, args, out, true);

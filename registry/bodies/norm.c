@@ -216,30 +216,90 @@ static double epsilon_of(tn_dtype dtype) {
                                : 0x1p-7;
 }
 
+/* What the meta rules check, for backends without a kernel: there the bodies run alone. */
+static tn_status check_rms_norm(const tn_tensor *input, const tn_value *shape, const tn_tensor *weight) {
+  uint32_t n = shape->count, ndim = tni_ndim(input);
+  TN_TRY(check_float(input));
+  if (n && n <= ndim && tn_shape_equal(n, shape->u.ints, n, tn_tensor_sizes(input) + ndim - n) &&
+      (!weight || tn_shape_equal(tni_ndim(weight), tn_tensor_sizes(weight), n, shape->u.ints)))
+    return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                 "expected the last sizes of shape %s as normalized_shape and shape of 'weight', got %s",
+                 tni_shape_text(input, TN_SHAPE_TEXT), tn_shape_format(n, shape->u.ints, TN_SHAPE_TEXT));
+}
+
+static void last_dims(uint32_t ndim, uint32_t n, int64_t *out_dims) {
+  for (uint32_t i = 0; i < n; i++) out_dims[i] = ndim - n + i;
+}
+
 /* args: input normalized_shape weight eps */
-TN_BODY(rms_norm) {
+TN_BODY(fused_rms_norm) {
   enum { WIDE, SQUARE, MEAN, RSTD, NORMAL, RESULT, N };
   tn_tensor *input = args[0].u.t, *weight = tni_tensor_or_null(&args[2]), *t[N] = {NULL};
-  uint32_t n = args[1].count, ndim = tni_ndim(input);
   int64_t dims[TN_MAX_RANK];
-  TN_TRY(check_float(input));
-  bool fits = n && n <= ndim && tn_shape_equal(n, args[1].u.ints, n, tn_tensor_sizes(input) + ndim - n) &&
-              (!weight || tn_shape_equal(tni_ndim(weight), tn_tensor_sizes(weight), n, args[1].u.ints));
-  if (!fits)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                   "expected the last sizes of shape %s as normalized_shape and shape of "
-                   "'weight', got %s",
-                   tni_shape_text(input, TN_SHAPE_TEXT), tn_shape_format(n, args[1].u.ints, TN_SHAPE_TEXT));
-  for (uint32_t i = 0; i < n; i++) dims[i] = ndim - n + i;
+  TN_TRY(check_rms_norm(input, &args[1], weight));
+  last_dims(tni_ndim(input), args[1].count, dims);
   double eps = tni_has(&args[3]) ? args[3].u.f : epsilon_of(tn_tensor_dtype(input));
   tn_status status;
   TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
   TNI_STEP(tn_square(t[WIDE], &t[SQUARE]));
-  TNI_STEP(tn_mean_dim(t[SQUARE], dims, n, true, TN_DTYPE_NONE, &t[MEAN]));
+  TNI_STEP(tn_mean_dim(t[SQUARE], dims, args[1].count, true, TN_DTYPE_NONE, &t[MEAN]));
   TNI_STEP(inverse_root(t[MEAN], eps, &t[RSTD]));
   TNI_STEP(tn_mul(t[WIDE], t[RSTD], &t[NORMAL]));
   TNI_STEP(scale_and_move(t[NORMAL], weight, NULL, false, tn_tensor_dtype(input), &t[RESULT]));
   out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+  out[1] = tn_value_tensor(tni_take(&t[RSTD]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+TN_BODY(rms_norm) {
+  tn_tensor *t[2] = {NULL};
+  tn_status status;
+  TN_TRY(check_rms_norm(args[0].u.t, &args[1], tni_tensor_or_null(&args[2])));
+  const double *eps = tni_has(&args[3]) ? &args[3].u.f : NULL;
+  TNI_STEP(tn__fused_rms_norm(args[0].u.t, args[1].u.ints, args[1].count, tni_tensor_or_null(&args[2]), eps,
+                              &t[0], &t[1]));
+  out[0] = tn_value_tensor(tni_take(&t[0]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* With y the normalized input and v = grad * weight: rstd * (v - y * mean(v * y)), and the sums of grad * y.
+ * args: grad_out input normalized_shape rstd weight output_mask */
+TN_BODY(fused_rms_norm_backward) {
+  enum { WIDE, GRAD, NORMAL, SCALED, PRODUCT, MEAN, PART, LESS, INPUT, SHARE, SUM, R0, R1, N };
+  tn_tensor *input = args[1].u.t, *rstd = args[3].u.t, *weight = tni_tensor_or_null(&args[4]);
+  tn_tensor *t[N] = {NULL};
+  tn_dtype dtype = tn_tensor_dtype(input);
+  const uint8_t *wanted = args[5].u.bools;
+  uint32_t n = args[2].count, outer = tni_ndim(input) - n;
+  int64_t dims[TN_MAX_RANK];
+  TN_TRY(check_rms_norm(input, &args[2], weight));
+  last_dims(tni_ndim(input), n, dims);
+  tn_status status;
+  TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
+  TNI_STEP(tn_to_dtype(args[0].u.t, wide_dtype(input), false, false, 0, &t[GRAD]));
+  TNI_STEP(tn_mul(t[WIDE], rstd, &t[NORMAL]));
+  if (wanted[0]) {
+    if (weight) TNI_STEP(tn_mul(t[GRAD], weight, &t[SCALED]));
+    tn_tensor *v = weight ? t[SCALED] : t[GRAD];
+    TNI_STEP(tn_mul(v, t[NORMAL], &t[PRODUCT]));
+    TNI_STEP(tn_mean_dim(t[PRODUCT], dims, n, true, TN_DTYPE_NONE, &t[MEAN]));
+    TNI_STEP(tn_mul(t[NORMAL], t[MEAN], &t[PART]));
+    TNI_STEP(tn_sub(v, t[PART], tn_int(1), &t[LESS]));
+    TNI_STEP(tn_mul(t[LESS], rstd, &t[INPUT]));
+    TNI_STEP(tn_to_dtype(t[INPUT], dtype, false, false, 0, &t[R0]));
+  }
+  if (wanted[1]) {
+    for (uint32_t i = 0; i < outer; i++) dims[i] = i;
+    TNI_STEP(tn_mul(t[GRAD], t[NORMAL], &t[SHARE]));
+    if (outer) TNI_STEP(tn_sum_dim(t[SHARE], dims, outer, false, TN_DTYPE_NONE, &t[SUM]));
+    TNI_STEP(tn_to_dtype(outer ? t[SUM] : t[SHARE], dtype, false, false, 0, &t[R1]));
+  }
+  for (int i = 0; i < 2; i++) out[i] = tn_value_tensor(tni_take(&t[R0 + i]));
 done:
   TNI_RELEASE(t);
   return status;

@@ -103,9 +103,8 @@ TN_META(embedding_dense_backward) {
   return TN_OK;
 }
 
-/* normalized_shape is the tail of input's shape; weight and bias, if given, have it. */
-static tn_status check_norm(const tn_view *input, const tn_value *shape, const tn_value *weight,
-                            const tn_value *bias) {
+tn_status tni_check_norm(const tn_view *input, const tn_value *shape, const tn_value *weight,
+                         const tn_value *bias) {
   TN_TRY(tni_check_float("input", input->dtype));
   uint32_t n = shape->count;
   if (n == 0 || n > input->ndim || !tn_shape_equal(n, shape->u.ints, n, input->sizes + input->ndim - n))
@@ -123,26 +122,23 @@ static tn_status check_norm(const tn_view *input, const tn_value *shape, const t
   return TN_OK;
 }
 
-static tn_dtype statistics_dtype(tn_dtype dtype) { return dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32; }
-
-/* One value per normalized part: input's shape with ones for normalized_shape. */
-static void statistics(tn_desc *desc, const tn_view *input, uint32_t n) {
-  tni_desc_set(desc, statistics_dtype(input->dtype), input->ndim, input->sizes, TN_DESC_CONTIGUOUS);
+void tni_desc_statistics(tn_desc *desc, const tn_view *input, uint32_t n) {
+  tni_desc_set(desc, tni_statistics_dtype(input->dtype), input->ndim, input->sizes, TN_DESC_CONTIGUOUS);
   for (uint32_t i = input->ndim - n; i < input->ndim; i++) desc->sizes[i] = TN_DIM(1);
 }
 
 TN_META(native_layer_norm) {
   const tn_view *input = args[0].u.v;
-  TN_TRY(check_norm(input, &args[1], &args[2], &args[3]));
+  TN_TRY(tni_check_norm(input, &args[1], &args[2], &args[3]));
   tni_desc_like(&meta->out[0], input, TN_DESC_CONTIGUOUS);
-  statistics(&meta->out[1], input, args[1].count);
-  statistics(&meta->out[2], input, args[1].count);
+  tni_desc_statistics(&meta->out[1], input, args[1].count);
+  tni_desc_statistics(&meta->out[2], input, args[1].count);
   return TN_OK;
 }
 
-static tn_status check_statistics(const char *name, const tn_view *view, const tn_view *input, uint32_t n) {
+tn_status tni_check_statistics(const char *name, const tn_view *view, const tn_view *input, uint32_t n) {
   tn_desc want;
-  statistics(&want, input, n);
+  tni_desc_statistics(&want, input, n);
   TN_TRY(tni_check_dtype_is(name, view, want.dtype));
   return tni_check_shape_is(name, view, want.ndim, want.sizes);
 }
@@ -150,11 +146,11 @@ static tn_status check_statistics(const char *name, const tn_view *view, const t
 TN_META(native_layer_norm_backward) {
   const tn_view *grad = args[0].u.v, *input = args[1].u.v;
   uint32_t n = args[2].count;
-  TN_TRY(check_norm(input, &args[2], &args[5], &args[6]));
+  TN_TRY(tni_check_norm(input, &args[2], &args[5], &args[6]));
   TN_TRY(tni_check_dtype_is("grad_out", grad, input->dtype));
   TN_TRY(tni_check_shape_is("grad_out", grad, input->ndim, input->sizes));
-  TN_TRY(check_statistics("mean", args[3].u.v, input, n));
-  TN_TRY(check_statistics("rstd", args[4].u.v, input, n));
+  TN_TRY(tni_check_statistics("mean", args[3].u.v, input, n));
+  TN_TRY(tni_check_statistics("rstd", args[4].u.v, input, n));
   tni_desc_like(&meta->out[0], input, TN_DESC_CONTIGUOUS);
   tni_desc_set(&meta->out[1], input->dtype, n, args[2].u.ints, TN_DESC_CONTIGUOUS);
   tni_desc_set(&meta->out[2], input->dtype, n, args[2].u.ints, TN_DESC_CONTIGUOUS);

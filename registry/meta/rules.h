@@ -85,6 +85,18 @@ tn_status tni_check_bool(const char *name, const tn_view *view);
 tn_status tni_check_index(const char *name, const tn_view *view, bool or_int32);
 tn_status tni_check_dtype_is(const char *name, const tn_view *view, tn_dtype dtype);
 tn_status tni_check_shape_is(const char *name, const tn_view *view, uint32_t ndim, const tn_dim *sizes);
+
+/* Norms: normalized_shape is the tail of input's shape; weight and bias, if given, have it and input's dtype. */
+tn_status tni_check_norm(const tn_view *input, const tn_value *shape, const tn_value *weight,
+                         const tn_value *bias);
+/* Statistics of half types are float32. */
+static inline tn_dtype tni_statistics_dtype(tn_dtype dtype) {
+  return dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+}
+/* One value per normalized part: input's shape with ones for its last n dims; and a check of such an argument. */
+void tni_desc_statistics(tn_desc *desc, const tn_view *input, uint32_t n);
+tn_status tni_check_statistics(const char *name, const tn_view *view, const tn_view *input, uint32_t n);
+
 /* A floating number cannot enter a computation in integers. */
 tn_status tni_check_number_fits(const tn_value *number, tn_dtype compute);
 

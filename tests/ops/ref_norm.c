@@ -13,6 +13,13 @@ static int64_t channel_of(const rt *t, int64_t i) {
   return at[1];
 }
 
+/* Zeros in x's shape with ones for the last n dims. */
+static rt *rt_statistics(const rt *x, int n) {
+  int64_t sizes[RT_RANK];
+  for (int k = 0; k < x->nd; k++) sizes[k] = k < x->nd - n ? x->n[k] : 1;
+  return rt_new(x->nd, sizes);
+}
+
 /* (input, weight, bias, running_mean, running_var, training, momentum, eps) */
 static void batch_norm(ref_call *c, bool all_results) {
   const rt *x = ref_t(c, 0);
@@ -60,18 +67,44 @@ static void op_group_norm(ref_call *c) {
 static double epsilon_of(tn_dtype dtype) {
   return dtype == TN_FLOAT64 ? DBL_EPSILON : dtype == TN_FLOAT32 ? FLT_EPSILON : dtype == TN_FLOAT16 ? 0x1p-10 : 0x1p-7;
 }
-static void op_rms_norm(ref_call *c) {
+/* (input, shape, weight, eps) */
+static void rms_norm(ref_call *c, bool all_results) {
   const rt *x = ref_t(c, 0);
-  rt *out = rt_like(x);
+  rt *out = rt_like(x), *rstds = rt_statistics(x, c->args[1].n);
   int64_t size = 1;
   for (int k = 0; k < c->args[1].n; k++) size *= c->args[1].ints[k];
   double eps = ref_has(c, 3) ? ref_f(c, 3) : epsilon_of(c->dtype);
   for (int64_t i = 0; i < x->numel; i++) {
     double mean = 0;
     for (int64_t k = 0; k < size; k++) mean += pow(*rt_at(x, i / size * size + k), 2) / (double)size;
-    out->p[i] = *rt_at(x, i) / sqrt(mean + eps) * (ref_has(c, 2) ? *rt_at(ref_t(c, 2), i % size) : 1);
+    rstds->p[i / size] = 1 / sqrt(mean + eps);
+    out->p[i] = *rt_at(x, i) * rstds->p[i / size] * (ref_has(c, 2) ? *rt_at(ref_t(c, 2), i % size) : 1);
   }
   ref_out(c, out);
+  if (all_results) ref_out(c, rstds);
+}
+static void op_rms_norm(ref_call *c) { rms_norm(c, false); }
+static void op_fused_rms_norm(ref_call *c) { rms_norm(c, true); }
+
+/* (grad_out, input, shape, rstd, weight, mask) */
+static void op_fused_rms_norm_backward(ref_call *c) {
+  const rt *grad = ref_t(c, 0), *x = ref_t(c, 1), *w = ref_has(c, 4) ? ref_t(c, 4) : NULL;
+  rt *dx = rt_like(x), *dw = rt_new(c->args[2].n, c->args[2].ints);
+  int64_t size = dw->numel;
+  for (int64_t i = 0; i < x->numel; i++) {
+    int64_t first = i / size * size;
+    double rstd = *rt_at(ref_t(c, 3), i / size), dot = 0;
+    for (int64_t k = 0; k < size; k++)
+      dot += *rt_at(grad, first + k) * (w ? *rt_at(w, k) : 1) * *rt_at(x, first + k) * rstd / (double)size;
+    double y = *rt_at(x, i) * rstd, g = *rt_at(grad, i);
+    dx->p[i] = rstd * (g * (w ? *rt_at(w, i % size) : 1) - y * dot);
+    dw->p[i % size] += g * y;
+  }
+  rt *results[] = {dx, dw};
+  for (int k = 0; k < 2; k++) {
+    if (!c->args[5].bools[k]) results[k]->check = REF_ABSENT;
+    ref_out(c, results[k]);
+  }
 }
 
 const ref_entry ref_norm[] = {
@@ -79,5 +112,7 @@ const ref_entry ref_norm[] = {
     {"native_batch_norm", op_native_batch_norm},
     {"group_norm", op_group_norm},
     {"rms_norm", op_rms_norm},
+    {"_fused_rms_norm", op_fused_rms_norm},
+    {"_fused_rms_norm_backward", op_fused_rms_norm_backward},
     {NULL, NULL},
 };

@@ -40,4 +40,9 @@ const cpu_isa CPU_FN(cpu_isa) = {
     .move = &CPU_FN(cpu_move),
     .elementwise_stream = CPU_FN(cpu_elementwise_stream),
     .cast_stream = CPU_FN(cpu_cast_stream),
+    .extreme_f32 = &CPU_FN(cpu_extreme_f32),
+    .extreme_f64 = &CPU_FN(cpu_extreme_f64),
+    .extreme_i64 = &CPU_FN(cpu_extreme_i64),
+    .channel_f32 = &CPU_FN(cpu_channel_f32),
+    .channel_f64 = &CPU_FN(cpu_channel_f64),
 };
