@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batch, group and rms norm out of other operators. Half types are normalized in float32 and rounded once.
+ * Batch, group and rms norm, and their gradients, out of other operators, for backends without kernels. Half types are normalized in float32 and rounded once.
  *
  * Note [Running statistics]
  * batch_norm is the one body that writes into its arguments: running_mean and running_var move towards the
@@ -120,27 +120,58 @@ static tn_status check_batch_norm(const tn_value *args) {
   return TN_OK;
 }
 
-TN_BODY(native_batch_norm) {
-  enum { WIDE, MEAN, VAR, RSTD, M, R, CENTRED, NORMAL, RESULT, EMPTY, N };
+/* args: input weight bias mean var eps */
+TN_BODY(batch_norm_forward) {
+  enum { WIDE, MEAN, VAR, RSTD, M, R, CENTRED, NORMAL, RESULT, N };
   tn_tensor *input = args[0].u.t, *t[N] = {NULL};
-  bool training = args[5].u.i;
   uint32_t ndim = tni_ndim(input);
-  TN_TRY(check_batch_norm(args));
   tn_status status;
   TNI_STEP(tn_to_dtype(input, wide_dtype(input), false, false, 0, &t[WIDE]));
-  if (training) {
+  if (!tni_has(&args[3])) {
     TNI_STEP(batch_statistics(t[WIDE], &t[MEAN], &t[VAR]));
   } else {
-    TNI_STEP(tn_to_dtype(args[3].u.t, wide_dtype(input), false, false, 0, &t[MEAN]));
-    TNI_STEP(tn_to_dtype(args[4].u.t, wide_dtype(input), false, false, 0, &t[VAR]));
+    TNI_STEP(tn_to_dtype(args[3].u.t, wide_dtype(input), false, true, 0, &t[MEAN]));
+    TNI_STEP(tn_to_dtype(args[4].u.t, wide_dtype(input), false, true, 0, &t[VAR]));
   }
-  TNI_STEP(inverse_root(t[VAR], args[7].u.f, &t[RSTD]));
+  TNI_STEP(inverse_root(t[VAR], args[5].u.f, &t[RSTD]));
   TNI_STEP(as_channels(t[MEAN], ndim, &t[M]));
   TNI_STEP(as_channels(t[RSTD], ndim, &t[R]));
   TNI_STEP(tn_sub(t[WIDE], t[M], tn_int(1), &t[CENTRED]));
   TNI_STEP(tn_mul(t[CENTRED], t[R], &t[NORMAL]));
   TNI_STEP(scale_and_move(t[NORMAL], tni_tensor_or_null(&args[1]), tni_tensor_or_null(&args[2]), true,
                           tn_tensor_dtype(input), &t[RESULT]));
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+  out[1] = tn_value_tensor(tni_take(&t[MEAN]));
+  out[2] = tn_value_tensor(tni_take(&t[RSTD]));
+  out[3] = tn_value_tensor(tni_take(&t[VAR]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* _batch_norm_forward takes statistics as constants: where a gradient flows into given ones, it is that of the parts.
+ * args: those of native_batch_norm */
+static tn_status normalize_batch(tn_call *call, const tn_value *args, tn_tensor **t) {
+  bool training = args[5].u.i;
+  tn_tensor *mean = training ? NULL : args[3].u.t, *var = training ? NULL : args[4].u.t;
+  bool flows = mean && tn_grad_mode() && (tn_requires_grad(mean) || tn_requires_grad(var));
+  if (!flows)
+    return tn__batch_norm_forward(args[0].u.t, tni_tensor_or_null(&args[1]), tni_tensor_or_null(&args[2]),
+                                  mean, var, args[7].u.f, &t[0], &t[1], &t[2], &t[3]);
+  const tn_value parts[] = {args[0], args[1], args[2], args[3], args[4], args[7]};
+  tn_value out[4] = {0};
+  TN_TRY(tn_body_batch_norm_forward(call, parts, out));
+  for (int i = 0; i < 4; i++) t[i] = out[i].u.t;
+  return TN_OK;
+}
+
+TN_BODY(native_batch_norm) {
+  enum { RESULT, MEAN, RSTD, VAR, EMPTY, N }; /* the first four as normalize_batch makes them */
+  tn_tensor *input = args[0].u.t, *t[N] = {NULL};
+  bool training = args[5].u.i;
+  TN_TRY(check_batch_norm(args));
+  tn_status status;
+  TNI_STEP(normalize_batch(call, args, t));
   if (training) { /* See Note [Running statistics] */
     double n = (double)TN_DIM_INT(tni_count_along(input, ~(uint64_t)2));
     TNI_STEP(move_running(tni_tensor_or_null(&args[3]), t[MEAN], args[6].u.f, 1));
@@ -151,6 +182,81 @@ TN_BODY(native_batch_norm) {
   out[0] = tn_value_tensor(tni_take(&t[RESULT]));
   out[1] = tn_value_tensor(training ? tni_take(&t[MEAN]) : tn_tensor_retain(t[EMPTY]));
   out[2] = tn_value_tensor(tni_take(&t[training ? RSTD : EMPTY]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* The sum of each channel, as a vector in dtype. */
+static tn_status sum_channels(tn_tensor *wide, tn_dtype dtype, tn_tensor **out_sum) {
+  int64_t dims[TN_MAX_RANK] = {0};
+  uint32_t ndim = tni_ndim(wide);
+  tn_tensor *sum = NULL;
+  for (uint32_t i = 2; i < ndim; i++) dims[i - 1] = i;
+  tn_status status = tn_sum_dim(wide, dims, ndim - 1, false, TN_DTYPE_NONE, &sum);
+  if (status == TN_OK) status = tn_to_dtype(sum, dtype, false, false, 0, out_sum);
+  tn_tensor_release(sum);
+  return status;
+}
+
+/* rstd * (v - mean of v - normal * mean of v * normal); the means over dims. */
+static tn_status through_statistics(tn_tensor *v, tn_tensor *normal, tn_tensor *rstd, const int64_t *dims,
+                                    uint32_t n, tn_tensor **out_grad) {
+  enum { MEAN, PRODUCT, SLOPE, PART, LESS, REST, N };
+  tn_tensor *t[N] = {NULL};
+  tn_status status;
+  TNI_STEP(tn_mean_dim(v, dims, n, true, TN_DTYPE_NONE, &t[MEAN]));
+  TNI_STEP(tn_mul(v, normal, &t[PRODUCT]));
+  TNI_STEP(tn_mean_dim(t[PRODUCT], dims, n, true, TN_DTYPE_NONE, &t[SLOPE]));
+  TNI_STEP(tn_mul(normal, t[SLOPE], &t[PART]));
+  TNI_STEP(tn_sub(v, t[MEAN], tn_int(1), &t[LESS]));
+  TNI_STEP(tn_sub(t[LESS], t[PART], tn_int(1), &t[REST]));
+  TNI_STEP(tn_mul(t[REST], rstd, out_grad));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: grad_out input weight running_mean running_var save_mean save_invstd train eps output_mask */
+TN_BODY(native_batch_norm_backward) {
+  enum { WIDE, GRAD, VAR, RSTD, MEAN, M, R, W, CENTRED, NORMAL, SCALED, INPUT, SHARE, R0, R1, R2, N };
+  tn_tensor *input = args[1].u.t, *weight = tni_tensor_or_null(&args[2]), *t[N] = {NULL};
+  bool train = args[7].u.i;
+  uint32_t ndim = tni_ndim(input);
+  tn_dtype dtype = tn_tensor_dtype(input), wide = wide_dtype(input);
+  const uint8_t *wanted = args[9].u.bools;
+  int64_t dims[TN_MAX_RANK] = {0};
+  for (uint32_t i = 2; i < ndim; i++) dims[i - 1] = i;
+  tn_status status;
+  TNI_STEP(tn_to_dtype(input, wide, false, false, 0, &t[WIDE]));
+  TNI_STEP(tn_to_dtype(args[0].u.t, wide, false, false, 0, &t[GRAD]));
+  TNI_STEP(tn_to_dtype(args[train ? 5 : 3].u.t, wide, false, false, 0, &t[MEAN]));
+  if (train) {
+    TNI_STEP(tn_to_dtype(args[6].u.t, wide, false, false, 0, &t[RSTD]));
+  } else {
+    TNI_STEP(tn_to_dtype(args[4].u.t, wide, false, false, 0, &t[VAR]));
+    TNI_STEP(inverse_root(t[VAR], args[8].u.f, &t[RSTD]));
+  }
+  TNI_STEP(as_channels(t[MEAN], ndim, &t[M]));
+  TNI_STEP(as_channels(t[RSTD], ndim, &t[R]));
+  TNI_STEP(tn_sub(t[WIDE], t[M], tn_int(1), &t[CENTRED]));
+  TNI_STEP(tn_mul(t[CENTRED], t[R], &t[NORMAL]));
+  if (wanted[0]) {
+    if (weight) TNI_STEP(as_channels(weight, ndim, &t[W]));
+    if (weight) TNI_STEP(tn_mul(t[GRAD], t[W], &t[SCALED]));
+    tn_tensor *v = weight ? t[SCALED] : t[GRAD];
+    if (train)
+      TNI_STEP(through_statistics(v, t[NORMAL], t[R], dims, ndim - 1, &t[INPUT]));
+    else
+      TNI_STEP(tn_mul(v, t[R], &t[INPUT]));
+    TNI_STEP(tn_to_dtype(t[INPUT], dtype, false, false, 0, &t[R0]));
+  }
+  if (wanted[1]) {
+    TNI_STEP(tn_mul(t[GRAD], t[NORMAL], &t[SHARE]));
+    TNI_STEP(sum_channels(t[SHARE], dtype, &t[R1]));
+  }
+  if (wanted[2]) TNI_STEP(sum_channels(t[GRAD], dtype, &t[R2]));
+  for (int i = 0; i < 3; i++) out[i] = tn_value_tensor(tni_take(&t[R0 + i]));
 done:
   TNI_RELEASE(t);
   return status;
@@ -170,16 +276,44 @@ done:
 
 /* ------------------------------------------------------------------ group norm */
 
-/* The groups as rows: [N * groups, elements of a group], each a row of layer norm without weight. */
-static tn_status group_rows(tn_tensor *input, int64_t groups, tn_scalar eps, tn_tensor **out_normal,
-                            tn_tensor **out_mean, tn_tensor **out_rstd) {
-  tn_tensor *t[2] = {NULL};
-  tn_dim rows = TN_DIM_MUL(tn_tensor_sizes(input)[0], groups), n = TN_DIM(tn_tensor_numel(input));
+/* A tensor as [N, groups, elements of a group]. */
+static tn_status as_groups(tn_tensor *tensor, int64_t groups, tn_tensor **out_view) {
+  tn_dim images = tn_tensor_sizes(tensor)[0], n = TN_DIM(tn_tensor_numel(tensor));
+  tn_dim rows = TN_DIM_MUL(images, groups);
   n = TN_DIM_GT(rows, 0) ? TN_DIM_DIV(n, rows) : TN_DIM(1);
+  return tn_reshape(tensor, (const int64_t[]){images, groups, n}, 3, out_view);
+}
+
+static tn_status check_group_norm(const tn_tensor *input, int64_t groups, const tn_tensor *weight,
+                                  const tn_tensor *bias) {
+  TN_TRY(check_float(input));
+  if (tni_ndim(input) < 2 || groups < 1 || TN_DIM_NE(TN_DIM_MOD(tn_tensor_sizes(input)[1], groups), 0))
+    return tn_fail(TN_ERR_INVALID_ARGUMENT,
+                   "expected 'input' [N, C, ...] with C divisible by %lld groups, got shape %s",
+                   (long long)groups, tni_shape_text(input, TN_SHAPE_TEXT));
+  TN_TRY(check_channels("weight", weight, tn_tensor_sizes(input)[1]));
+  return check_channels("bias", bias, tn_tensor_sizes(input)[1]);
+}
+
+/* Each group a row of layer norm without weight. args: input weight bias N C HxW group eps */
+TN_BODY(native_group_norm) {
+  enum { ROWS, ROWS_NORMAL, NORMAL, ROWS_MEAN, ROWS_RSTD, MEAN, RSTD, RESULT, N };
+  tn_tensor *input = args[0].u.t, *t[N] = {NULL};
+  tn_tensor *weight = tni_tensor_or_null(&args[1]), *bias = tni_tensor_or_null(&args[2]);
+  int64_t groups = args[6].u.i;
+  TN_TRY(check_group_norm(input, groups, weight, bias));
   tn_status status;
-  TNI_STEP(tn_reshape(input, (const int64_t[]){rows, n}, 2, &t[0]));
-  TNI_STEP(tn_native_layer_norm(t[0], &n, 1, NULL, NULL, eps.u.f, &t[1], out_mean, out_rstd));
-  TNI_STEP(tn_reshape(t[1], tn_tensor_sizes(input), tni_ndim(input), out_normal));
+  TNI_STEP(as_groups(input, groups, &t[ROWS]));
+  tn_dim n = tn_tensor_sizes(t[ROWS])[2];
+  TNI_STEP(tn_native_layer_norm(t[ROWS], &n, 1, NULL, NULL, args[7].u.f, &t[ROWS_NORMAL], &t[ROWS_MEAN],
+                                &t[ROWS_RSTD]));
+  TNI_STEP(tn_reshape(t[ROWS_NORMAL], tn_tensor_sizes(input), tni_ndim(input), &t[NORMAL]));
+  TNI_STEP(tn_squeeze_dim(t[ROWS_MEAN], 2, &t[MEAN]));
+  TNI_STEP(tn_squeeze_dim(t[ROWS_RSTD], 2, &t[RSTD]));
+  TNI_STEP(scale_and_move(t[NORMAL], weight, bias, true, tn_tensor_dtype(input), &t[RESULT]));
+  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+  out[1] = tn_value_tensor(tni_take(&t[MEAN]));
+  out[2] = tn_value_tensor(tni_take(&t[RSTD]));
 done:
   TNI_RELEASE(t);
   return status;
@@ -187,21 +321,72 @@ done:
 
 /* args: input num_groups weight bias eps cudnn_enabled */
 TN_BODY(group_norm) {
-  enum { NORMAL, MEAN, RSTD, RESULT, N };
-  tn_tensor *input = args[0].u.t, *t[N] = {NULL};
+  tn_tensor *input = args[0].u.t, *t[3] = {NULL};
   tn_tensor *weight = tni_tensor_or_null(&args[2]), *bias = tni_tensor_or_null(&args[3]);
-  int64_t groups = args[1].u.i;
-  TN_TRY(check_float(input));
-  if (tni_ndim(input) < 2 || groups < 1 || TN_DIM_NE(TN_DIM_MOD(tn_tensor_sizes(input)[1], groups), 0))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                   "expected 'input' [N, C, ...] with C divisible by %lld groups, got shape %s",
-                   (long long)groups, tni_shape_text(input, TN_SHAPE_TEXT));
-  TN_TRY(check_channels("weight", weight, tn_tensor_sizes(input)[1]));
-  TN_TRY(check_channels("bias", bias, tn_tensor_sizes(input)[1]));
+  TN_TRY(check_group_norm(input, args[1].u.i, weight, bias));
+  tn_dim area = TN_DIM(1);
+  for (uint32_t i = 2; i < tni_ndim(input); i++) area = TN_DIM_MUL(area, tn_tensor_sizes(input)[i]);
   tn_status status;
-  TNI_STEP(group_rows(input, groups, args[4], &t[NORMAL], &t[MEAN], &t[RSTD]));
-  TNI_STEP(scale_and_move(t[NORMAL], weight, bias, true, tn_tensor_dtype(input), &t[RESULT]));
-  out[0] = tn_value_tensor(tni_take(&t[RESULT]));
+  TNI_STEP(tn_native_group_norm(input, weight, bias, tn_tensor_sizes(input)[0], tn_tensor_sizes(input)[1],
+                                area, args[1].u.i, args[4].u.f, &t[0], &t[1], &t[2]));
+  out[0] = tn_value_tensor(tni_take(&t[0]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: grad_out input mean rstd weight N C HxW group output_mask */
+TN_BODY(native_group_norm_backward) {
+  enum {
+    WIDE,
+    GRAD,
+    ROWS,
+    M,
+    R,
+    CENTRED,
+    ROWS_NORMAL,
+    NORMAL,
+    W,
+    SCALED,
+    ROWS_V,
+    ROWS_INPUT,
+    INPUT,
+    SHARE,
+    R0,
+    R1,
+    R2,
+    N
+  };
+  tn_tensor *input = args[1].u.t, *weight = tni_tensor_or_null(&args[4]), *t[N] = {NULL};
+  int64_t groups = args[8].u.i, last = 2;
+  uint32_t ndim = tni_ndim(input);
+  tn_dtype dtype = tn_tensor_dtype(input), wide = wide_dtype(input);
+  const uint8_t *wanted = args[9].u.bools;
+  const tn_dim *sizes = tn_tensor_sizes(input);
+  TN_TRY(check_group_norm(input, groups, weight, NULL));
+  tn_status status;
+  TNI_STEP(tn_to_dtype(input, wide, false, false, 0, &t[WIDE]));
+  TNI_STEP(tn_to_dtype(args[0].u.t, wide, false, false, 0, &t[GRAD]));
+  TNI_STEP(as_groups(t[WIDE], groups, &t[ROWS]));
+  TNI_STEP(tn_unsqueeze(args[2].u.t, 2, &t[M]));
+  TNI_STEP(tn_unsqueeze(args[3].u.t, 2, &t[R]));
+  TNI_STEP(tn_sub(t[ROWS], t[M], tn_int(1), &t[CENTRED]));
+  TNI_STEP(tn_mul(t[CENTRED], t[R], &t[ROWS_NORMAL]));
+  TNI_STEP(tn_reshape(t[ROWS_NORMAL], sizes, ndim, &t[NORMAL]));
+  if (wanted[0]) {
+    if (weight) TNI_STEP(as_channels(weight, ndim, &t[W]));
+    if (weight) TNI_STEP(tn_mul(t[GRAD], t[W], &t[SCALED]));
+    TNI_STEP(as_groups(weight ? t[SCALED] : t[GRAD], groups, &t[ROWS_V]));
+    TNI_STEP(through_statistics(t[ROWS_V], t[ROWS_NORMAL], t[R], &last, 1, &t[ROWS_INPUT]));
+    TNI_STEP(tn_reshape(t[ROWS_INPUT], sizes, ndim, &t[INPUT]));
+    TNI_STEP(tn_to_dtype(t[INPUT], dtype, false, false, 0, &t[R0]));
+  }
+  if (wanted[1]) {
+    TNI_STEP(tn_mul(t[GRAD], t[NORMAL], &t[SHARE]));
+    TNI_STEP(sum_channels(t[SHARE], dtype, &t[R1]));
+  }
+  if (wanted[2]) TNI_STEP(sum_channels(t[GRAD], dtype, &t[R2]));
+  for (int i = 0; i < 3; i++) out[i] = tn_value_tensor(tni_take(&t[R0 + i]));
 done:
   TNI_RELEASE(t);
   return status;
