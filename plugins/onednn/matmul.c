@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products as oneDNN takes them: views become descriptors of plain matrices, the table says in which pieces, the
- * host's threads run the pieces. Every reason to decline is known before the first write.
+ * Products as oneDNN takes them: views become plain matrices, the table says in which pieces, the host's threads run
+ * the pieces. Every reason to decline is known before the first write.
  *
- * Note [Depth]
- * Above a thousand or so terms oneDNN's float32 kernels lose a tenth of their speed, so a long sum is taken in parts
- * of at most that: the first part adds to what beta keeps of the old result, the later ones to what is there. Borders
- * come from the shape alone. bfloat16 would be rounded after each part, so it is never parted.
+ * Note [Two ways in]
+ * float32 goes to dnnl_sgemm: any leading dims, beta and alpha, nothing to prepare or keep. The library's other kernels
+ * for float32 take only whole dense operands, are no faster but for few rows times a transposed matrix (7 %), and
+ * lose a tenth above a thousand terms. bfloat16 has no such call: each shape of piece is a primitive from the cache.
  */
 #include "plugins/onednn/matmul.h"
 
@@ -32,19 +32,17 @@ typedef struct product {
 
 /* ------------------------------------------------------------------ primitives */
 
-/* The key of a primitive: one piece of a product. */
+/* The key of a primitive: one piece of a product of bfloat16. */
 typedef struct problem {
-  int64_t dtype, m, n, k, a_row, a_col, b_row, b_col, c_row;
+  int64_t m, n, k, a_row, a_col, b_row, b_col, c_row;
   double alpha, beta;
 } problem;
 
 enum { MD_A = 0, MD_B, MD_C };
 
-static tn_status describe(dnnl_memory_desc_t *md, const problem *q, int64_t rows, int64_t cols, int64_t row,
-                          int64_t col) {
+static tn_status describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, int64_t row, int64_t col) {
   dnnl_dims_t dims = {rows, cols}, strides = {row, col};
-  dnnl_data_type_t type = q->dtype == TN_FLOAT32 ? dnnl_f32 : dnnl_bf16;
-  return od_status(dnnl_memory_desc_init_by_strides(md, 2, dims, type, strides), "describe a matrix");
+  return od_status(dnnl_memory_desc_init_by_strides(md, 2, dims, dnnl_bf16, strides), "describe a matrix");
 }
 
 static tn_status make_product(const void *key, void *value) {
@@ -52,9 +50,9 @@ static tn_status make_product(const void *key, void *value) {
   od_primitive *p = value;
   dnnl_matmul_desc_t descriptor;
   dnnl_primitive_attr_t attributes;
-  TN_TRY(describe(&p->mds[MD_A], q, q->m, q->k, q->a_row, q->a_col));
-  TN_TRY(describe(&p->mds[MD_B], q, q->k, q->n, q->b_row, q->b_col));
-  TN_TRY(describe(&p->mds[MD_C], q, q->m, q->n, q->c_row, 1));
+  TN_TRY(describe(&p->mds[MD_A], q->m, q->k, q->a_row, q->a_col));
+  TN_TRY(describe(&p->mds[MD_B], q->k, q->n, q->b_row, q->b_col));
+  TN_TRY(describe(&p->mds[MD_C], q->m, q->n, q->c_row, 1));
   TN_TRY(od_status(dnnl_matmul_desc_init(&descriptor, &p->mds[MD_A], &p->mds[MD_B], NULL, &p->mds[MD_C]),
                    "describe a product"));
   TN_TRY(od_attributes(q->alpha, q->beta, &attributes));
@@ -69,68 +67,81 @@ static const od_kind product_kind = {sizeof(problem), sizeof(od_primitive), make
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Pieces of one size but for the last row of them, the last column, and the first and the last part of a sum. */
-enum { LAST_ROW = 1, LAST_COLUMN = 2, FIRST_PART = 4, LAST_PART = 8, VARIANTS = 16 };
+/* Pieces are of one size but for the last row of them and the last column. */
+enum { LAST_ROW = 1, LAST_COLUMN = 2, VARIANTS = 4 };
 
 typedef struct job {
   const product *p;
   od_cut cut;
-  int64_t down, across, parts;
-  const od_primitive *variants[VARIANTS]; /* taken from the cache */
+  int64_t down, across;
+  const od_primitive *variants[VARIANTS]; /* bfloat16: taken from the cache */
   char *scratch;
   size_t scratch_each; /* per worker */
 } job;
 
 static int64_t parts_of(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
-static int64_t extent(int64_t n, int64_t piece, bool last) {
-  return last ? n - (parts_of(n, piece) - 1) * piece : piece;
-}
 
-static problem variant_problem(const job *j, int variant) {
-  const product *p = j->p;
-  return (problem){.dtype = p->dtype,
-                   .m = extent(p->m, j->cut.rows, variant & LAST_ROW),
-                   .n = extent(p->n, j->cut.columns, variant & LAST_COLUMN),
-                   .k = extent(p->k, j->cut.depth, variant & LAST_PART),
-                   .a_row = p->a.row,
-                   .a_col = p->a.col,
-                   .b_row = p->b.row,
-                   .b_col = p->b.col,
-                   .c_row = p->c.row,
-                   .alpha = p->alpha,
-                   .beta = variant & FIRST_PART ? p->beta : 1};
+static int64_t rows_of(const job *j, int shape) {
+  return shape & LAST_ROW ? j->p->m - (j->down - 1) * j->cut.rows : j->cut.rows;
 }
-
-/* Does a piece of this kind occur? With one row of pieces it is the last one, and so on. */
-static bool occurs(const job *j, int variant) {
-  bool first = variant & FIRST_PART, last = variant & LAST_PART;
-  bool part = j->parts == 1 ? first && last : !(first && last) && (first || last || j->parts > 2);
-  return part && (j->down > 1 || variant & LAST_ROW) && (j->across > 1 || variant & LAST_COLUMN);
+static int64_t columns_of(const job *j, int shape) {
+  return shape & LAST_COLUMN ? j->p->n - (j->across - 1) * j->cut.columns : j->cut.columns;
 }
 
 static void give_variants(job *j) {
   for (int v = 0; v < VARIANTS; ++v) od_give(j->variants[v]);
 }
 
+static tn_status take_variant(job *j, int v) {
+  const product *p = j->p;
+  const void *value = NULL;
+  problem q = {.m = rows_of(j, v),
+               .n = columns_of(j, v),
+               .k = p->k,
+               .a_row = p->a.row,
+               .a_col = p->a.col,
+               .b_row = p->b.row,
+               .b_col = p->b.col,
+               .c_row = p->c.row,
+               .alpha = p->alpha,
+               .beta = p->beta};
+  TN_TRY(od_take(&product_kind, &q, &value));
+  const od_primitive *taken = j->variants[v] = value;
+  if (taken->scratch_bytes > j->scratch_each) j->scratch_each = taken->scratch_bytes;
+  return taken->handle ? TN_OK : TN_DECLINED;
+}
+
 /* TN_DECLINED if the library has no good code for one of them. */
 static tn_status take_variants(job *j) {
   tn_status status = TN_OK;
-  for (int v = 0; v < VARIANTS && status == TN_OK; ++v) {
-    if (!occurs(j, v)) continue;
-    problem q = variant_problem(j, v);
-    const void *value = NULL;
-    status = od_take(&product_kind, &q, &value);
-    j->variants[v] = value;
-    if (status == TN_OK && !j->variants[v]->handle) status = TN_DECLINED;
-    if (status == TN_OK && j->variants[v]->scratch_bytes > j->scratch_each)
-      j->scratch_each = j->variants[v]->scratch_bytes;
-  }
+  if (j->p->dtype == TN_FLOAT32) return TN_OK;
+  for (int v = 0; v < VARIANTS && status == TN_OK; ++v)
+    /* One row of pieces is the last one, and so for columns. */
+    if ((j->down > 1 || v & LAST_ROW) && (j->across > 1 || v & LAST_COLUMN)) status = take_variant(j, v);
   if (status != TN_OK) give_variants(j);
   return status;
 }
 
 static char *at(const product *p, const matrix *x, int64_t batch, int64_t row, int64_t col) {
   return x->data + (batch * x->batch + row * x->row + col * x->col) * (int64_t)tn_kit_dtype_size(p->dtype);
+}
+
+/* See Note [Two ways in]. */
+static tn_status run_float(const job *j, int shape, const char *a, const char *b, char *c) {
+  const product *p = j->p;
+  bool a_down = p->a.col != 1, b_down = p->b.col != 1;
+  return od_status(dnnl_sgemm(a_down ? 'T' : 'N', b_down ? 'T' : 'N', rows_of(j, shape), columns_of(j, shape),
+                              p->k, (float)p->alpha, (const float *)(const void *)a,
+                              a_down ? p->a.col : p->a.row, (const float *)(const void *)b,
+                              b_down ? p->b.col : p->b.row, (float)p->beta, (float *)(void *)c, p->c.row),
+                   "multiply");
+}
+
+static tn_status run_half(const od_primitive *v, char *a, char *b, char *c, char *scratch) {
+  const od_operand operands[] = {{DNNL_ARG_SRC, &v->mds[MD_A], a},
+                                 {DNNL_ARG_WEIGHTS, &v->mds[MD_B], b},
+                                 {DNNL_ARG_DST, &v->mds[MD_C], c}};
+  return od_run(v, 3, operands, scratch);
 }
 
 static tn_status run_piece(const job *j, int64_t piece, char *scratch) {
@@ -140,16 +151,10 @@ static tn_status run_piece(const job *j, int64_t piece, char *scratch) {
   int shape = (row == j->down - 1 ? LAST_ROW : 0) | (column == j->across - 1 ? LAST_COLUMN : 0);
   row *= j->cut.rows;
   column *= j->cut.columns;
-  for (int64_t part = 0; part < j->parts; ++part) {
-    int64_t depth = part * j->cut.depth;
-    const od_primitive *v =
-        j->variants[shape | (part == 0 ? FIRST_PART : 0) | (part == j->parts - 1 ? LAST_PART : 0)];
-    const od_operand operands[] = {{DNNL_ARG_SRC, &v->mds[MD_A], at(p, &p->a, batch, row, depth)},
-                                   {DNNL_ARG_WEIGHTS, &v->mds[MD_B], at(p, &p->b, batch, depth, column)},
-                                   {DNNL_ARG_DST, &v->mds[MD_C], at(p, &p->c, batch, row, column)}};
-    TN_TRY(od_run(v, 3, operands, scratch));
-  }
-  return TN_OK;
+  char *a = at(p, &p->a, batch, row, 0), *b = at(p, &p->b, batch, 0, column),
+       *c = at(p, &p->c, batch, row, column);
+  return p->dtype == TN_FLOAT32 ? run_float(j, shape, a, b, c)
+                                : run_half(j->variants[shape], a, b, c, scratch);
 }
 
 static tn_status run_pieces(int64_t begin, int64_t end, int32_t worker, void *ctx) {
@@ -190,11 +195,11 @@ static bool plan(product *p, job *j) {
   if (p->c.col != 1 && p->c.row == 1) turn(p);
   if (p->c.col != 1 || p->c.row < p->n) return false;
   if (!is_plain(&p->a, p->m, p->k) || !is_plain(&p->b, p->k, p->n)) return false;
-  j->cut = od_cut_product(od_library_isa(), p->dtype, p->m, p->n, p->k, p->batch);
+  od_shape shape = {p->m, p->n, p->k, p->batch, p->b.col != 1};
+  j->cut = od_cut_product(od_library_isa(), p->dtype, &shape);
   if (j->cut.rows == 0) return false;
   j->down = parts_of(p->m, j->cut.rows);
   j->across = parts_of(p->n, j->cut.columns);
-  j->parts = parts_of(p->k, j->cut.depth);
   return true;
 }
 

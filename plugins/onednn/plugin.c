@@ -12,7 +12,7 @@
 
 #include "plugins/onednn/conv.h"
 #include "plugins/onednn/matmul.h"
-#include "plugins/onednn/library.h"
+#include "plugins/onednn/table.h"
 
 #define PRIORITY                  20
 #define OD_KERNELS(X)             OD_PRODUCTS(X) OD_CONVOLUTIONS(X)
@@ -30,6 +30,7 @@ static const struct {
 static tn_status init(const tn_host *host, tn_registration *reg) {
   char file[192];
   TN_TRY(od_library_open());
+  od_cut_open();
   snprintf(file, sizeof file, "%s, plugins/onednn/plugin.c", od_library_words());
   for (size_t i = 0; i < TN_COUNT(kernels); ++i) {
     tn_kernel_def def = TN_KERNEL("cpu", kernels[i].op, kernels[i].fn,

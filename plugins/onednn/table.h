@@ -8,18 +8,25 @@
 
 #include "plugins/onednn/library.h"
 
-/* Up to here others are faster: asked first, so that declining costs little. */
-enum { OD_PRODUCT_LEAST = 1 << 18 };
+/* Below these others are faster: asked first, so that declining costs little. */
+enum { OD_PRODUCT_LEAST = 1 << 20 };
 static inline bool od_too_small(int64_t m, int64_t n, int64_t k) {
   return m == 1 || n == 1 || (double)m * (double)n * (double)k < OD_PRODUCT_LEAST;
 }
 
-/* A result of m x n is computed in pieces of rows x columns, each summed over depth of k at a time. rows 0: not ours. */
+/* rows first: b transposed means unit stride down its columns. */
+typedef struct od_shape {
+  int64_t m, n, k, batch;
+  bool b_transposed;
+} od_shape;
+
+/* A result of m x n is computed in pieces of rows x columns. rows 0: not ours. */
 typedef struct od_cut {
-  int64_t rows, columns, depth;
+  int64_t rows, columns;
 } od_cut;
-/* batch: how many such products there are. */
-od_cut od_cut_product(od_isa isa, tn_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch);
+od_cut od_cut_product(od_isa isa, tn_dtype dtype, const od_shape *s);
+/* In init: how many processors the machine has. */
+void od_cut_open(void);
 
 /* A convolution over `batch` images: images a piece, and into how many chunks a weight gradient's sum is cut. */
 typedef struct od_images {
