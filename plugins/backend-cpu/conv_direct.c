@@ -6,10 +6,12 @@
  *
  * Note [Regions]
  * Work goes by blocks: some rows (and, where rows are long, some columns) of one slice of one image. A tile
- * wants the channels innermost and may not look beside the image, so where the source lies otherwise or has a
- * padding at the side, the part that a block reads, its region, is copied into scratch with zeros beside it;
- * rows and slices outside the image are left out of the sum instead. A region is read once and used once a
- * tap.
+ * wants the channels innermost and may not look beside the image. Rows and slices outside the image are left
+ * out of the sum. Columns beside it concern the first and last few targets of a row: those go by `edges`,
+ * tiles that run down a column instead of along a row, each with the taps that its column meets. Where that
+ * does not suit (other memory order, strides on the way up, edges wider than what is between them) the part
+ * of the source that a block reads, its region, is copied into scratch, channels innermost and with zeros
+ * beside it.
  *
  * Going up with a stride, neighbours of a target row meet different taps; targets one stride apart meet the
  * same. So a row falls into `phases`, each with its taps, and a phase's targets read neighbours of the
@@ -22,12 +24,13 @@ enum { REGION_BYTES = 256 << 10, MOST_POSITIONS = 2048, MOST_REGION_BYTES = 1 <<
 typedef struct direct {
   const cpu_conv_work *work;
   const cpu_conv *c;
-  bool up, pack; /* pack: regions are copied */
+  bool up, pack, edges; /* pack: regions are copied */
   int64_t source[3], target[3];
   int64_t channels, all_channels; /* of the source: in a group, in all */
   int64_t width, all_width;       /* of the target */
   int64_t rows, columns;          /* of a block */
   int64_t row_blocks, column_blocks;
+  int64_t inner[3][2];            /* targets of each dim whose taps all fall inside; where there are edges */
   int64_t panels, panel_elements; /* of a group; of the weights of one */
   /* Phase f has the taps along a row entry[begin[f]] to entry[begin[f + 1]]; at: the source column of its
    * first target. */
@@ -87,6 +90,17 @@ static int64_t region_elements(const direct *d, int64_t rows, int64_t columns) {
 
 /* ------------------------------------------------------------------ plans */
 
+/* The targets along dim whose taps all fall inside, perhaps none. Not for strides on the way up. */
+static void find_inner(direct *d, int dim) {
+  const int64_t stride = d->c->window.stride[dim], padding = d->c->window.padding[dim];
+  int64_t low = d->up ? reach(d, dim) - padding : (padding + stride - 1) / stride;
+  int64_t high =
+      d->up ? d->source[dim] - padding : floor_div(d->source[dim] - 1 - reach(d, dim) + padding, stride) + 1;
+  low = most(low, 0);
+  d->inner[dim][0] = least(low, d->target[dim]);
+  d->inner[dim][1] = most(least(high, d->target[dim]), d->inner[dim][0]);
+}
+
 static direct direct_of(const cpu_conv *c, bool up) {
   const cpu_window *w = &c->window;
   direct d = {.c = c,
@@ -104,7 +118,12 @@ static direct direct_of(const cpu_conv *c, bool up) {
   d.phases = up ? least(w->stride[2], d.target[2]) : 1;
   int64_t low, high;
   source_range(&d, 2, 0, d.target[2] - 1, &low, &high);
-  d.pack = !c->last || low < 0 || high > d.source[2];
+  const bool beside = low < 0 || high > d.source[2];
+  for (int i = 1; i < 3; ++i) find_inner(&d, i);
+  const int64_t inner = d.inner[2][1] - d.inner[2][0];
+  d.edges =
+      beside && c->last && inner > d.target[2] - inner && (!up || (w->stride[1] == 1 && w->stride[2] == 1));
+  d.pack = !c->last || (beside && !d.edges);
   return d;
 }
 
@@ -309,6 +328,63 @@ static int64_t list_taps(const direct *d, const block *b, int64_t y, int64_t f) 
   return n;
 }
 
+/* ------------------------------------------------------------------ edges */
+
+/* The taps of target (y, x) that fall inside. */
+static int64_t list_taps_at(const direct *d, const block *b, int64_t y, int64_t x) {
+  const cpu_window *w = &d->c->window;
+  const int64_t tap_elements = d->channels * d->c->tile->panel;
+  int64_t n = 0, t = 0;
+  for (int64_t i = 0; i < w->kernel[0]; ++i)
+    for (int64_t j = 0; j < w->kernel[1]; ++j)
+      for (int64_t k = 0; k < w->kernel[2]; ++k, ++t) {
+        const int64_t slice = source_at(d, 0, b->z, i), row = source_at(d, 1, y, j),
+                      column = source_at(d, 2, x, k);
+        if (slice < 0 || row < 0 || column < 0) continue;
+        b->from[n] = slice * b->source.slice + row * b->source.row + column * b->source.column;
+        b->weight[n++] = t * tap_elements;
+      }
+  return n;
+}
+
+/* n targets from (y, x) on, along a row or down a column, that all meet the taps of the first. */
+static void do_run(const direct *d, const block *b, int64_t p, int64_t y, int64_t x, int64_t n, bool down) {
+  const cpu_conv *c = d->c;
+  const int64_t wide = c->tile->panel, at_panel = b->group * d->panels + p,
+                stride = c->window.stride[down ? 1 : 2];
+  if (n <= 0) return;
+  const cpu_conv_row r = {.n = n,
+                          .step = (down ? b->source.row : b->source.column) * (d->up ? 1 : stride),
+                          .out_step = d->all_width * (down ? d->target[2] : 1),
+                          .width = least(wide, d->width - p * wide),
+                          .channels = d->channels,
+                          .taps = list_taps_at(d, b, y, x),
+                          .from = b->from,
+                          .weight = b->weight};
+  const int64_t position = ((b->image * d->target[0] + b->z) * d->target[1] + y) * d->target[2] + x;
+  c->tile->row(&r, b->source.data, d->weights + (size_t)(at_panel * d->panel_elements) * c->size,
+               d->bias + (size_t)(at_panel * wide) * c->size,
+               d->work->to + (size_t)(position * d->all_width + b->group * d->width + p * wide) * c->size);
+}
+
+/* Panel p of a block: rows between the edges, then the edges' columns. */
+static void do_with_edges(const direct *d, const block *b, int64_t p) {
+  const int64_t *inner = d->inner[2], low = most(b->y[0], least(d->inner[1][0], b->y[1]));
+  const int64_t high = most(low, least(d->inner[1][1], b->y[1]));
+  for (int64_t y = b->y[0]; y < b->y[1]; ++y) do_run(d, b, p, y, inner[0], inner[1] - inner[0], false);
+  for (int64_t x = 0; x < d->target[2]; ++x) {
+    if (x >= inner[0] && x < inner[1]) {
+      x = inner[1] - 1;
+      continue;
+    }
+    for (int64_t y = b->y[0]; y < low; ++y) do_run(d, b, p, y, x, 1, true);
+    do_run(d, b, p, low, x, high - low, true);
+    for (int64_t y = high; y < b->y[1]; ++y) do_run(d, b, p, y, x, 1, true);
+  }
+}
+
+/* ------------------------------------------------------------------ rows */
+
 /* Panel p of row y. */
 static void do_row(const direct *d, const block *b, int64_t p, int64_t y) {
   const cpu_conv *c = d->c;
@@ -369,7 +445,8 @@ static tn_status direct_chunk(int64_t begin, int64_t end, int32_t worker, void *
     b.weight = b.from + d->c->taps;
     b.source = source_of(d, &b, scratch);
     for (int64_t p = 0; p < d->panels; ++p) {
-      for (int64_t row = b.y[0]; row < b.y[1]; ++row) do_row(d, &b, p, row);
+      for (int64_t row = b.y[0]; row < b.y[1] && !d->edges; ++row) do_row(d, &b, p, row);
+      if (d->edges) do_with_edges(d, &b, p);
       if (!d->c->last) to_planes(d, &b, p);
     }
   }

@@ -32,6 +32,10 @@ static const shape shapes[] = {
     {"volumes", 3, 2, 32, 32, 1, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0, 0, 0}, false},
     {"transposed with stride", 2, 2, 48, 32, 1, {9, 8}, {4, 3}, {2, 3}, {1, 1}, {1, 1}, {1, 0}, true},
     {"transposed groups, dilated", 2, 2, 64, 64, 2, {6, 7}, {3, 3}, {2, 1}, {0, 2}, {1, 2}, {0, 0}, true},
+    {"padding as in most networks", 2, 2, 64, 32, 1, {14, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false},
+    {"padding, stride, many columns between", 2, 2, 32, 64, 1, {19, 31}, {5, 5}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, false},
+    {"padding in groups, dilated", 2, 2, 64, 64, 2, {12, 23}, {3, 3}, {1, 1}, {2, 3}, {2, 2}, {0, 0}, false},
+    {"fewer rows than the kernel reaches", 2, 2, 32, 32, 1, {2, 24}, {5, 3}, {1, 1}, {2, 1}, {1, 1}, {0, 0}, false},
     {"a row apart from every other tap", 2, 1, 32, 32, 1, {9, 64}, {3, 3}, {1, 1}, {40, 0}, {30, 31}, {0, 0}, false},
 };
 
