@@ -227,6 +227,7 @@ typedef struct cpu_pool {
   double *divisor[2];
   /* Output columns inner[0] to inner[1] have whole windows, each `advance` to the right of the one before. */
   int64_t inner[2], advance;
+  bool tiles; /* in both dims windows begin where the one before ended, the first at 0 */
 } cpu_pool;
 
 /* Each for a plane [0] and for an image with its channels innermost [1]. un*: add to the zeroed gradient. */
@@ -235,6 +236,9 @@ typedef struct cpu_pool_fns {
   void (*unmax[2])(const cpu_pool *p, const void *grad, const int64_t *index, void *input);
   void (*mean[2])(const cpu_pool *p, const void *input, void *output);
   void (*unmean[2])(const cpu_pool *p, const void *grad, void *input);
+  /* unmax for channels innermost where the windows are `tiles`: writes every element of the gradient, which need not
+   * be zeroed. False if an index lies beside its window; what was written then means nothing. */
+  bool (*unmax_tiles)(const cpu_pool *p, const void *grad, const int64_t *index, void *input);
 } cpu_pool_fns;
 
 /* ------------------------------------------------------------------ attention */

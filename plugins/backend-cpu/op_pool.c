@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Max, average and adaptive pooling over images, forward and backward. A plan lists for each output row and
- * column which input rows and columns its windows read; per-isa/pool.c walks it. Threads share planes (or whole images,
- * if the channels are innermost), so that no two of them write one element.
+ * column which input rows and columns its windows read; per-isa/pool.c walks it. Threads share planes (or
+ * whole images, if the channels are innermost), so that no two of them write one element.
  */
 #include "plugins/backend-cpu/images.h"
 
@@ -54,7 +54,8 @@ static void plan_inner(cpu_pool *plan) {
   plan->inner[1] = until < n ? until : n;
 }
 
-/* Windows of max and average pooling. dilation NULL: 1. divisors count padded elements, or only those inside. */
+/* Windows of max and average pooling. dilation NULL: 1. divisors count padded elements, or only those inside.
+ */
 static void plan_windows(cpu_pool *plan, const tn_value *kernel, const tn_value *stride,
                          const tn_value *padding, const tn_value *dilation, bool count_padding) {
   for (uint32_t i = 0; i < 2; ++i) {
@@ -73,6 +74,13 @@ static void plan_windows(cpu_pool *plan, const tn_value *kernel, const tn_value 
     }
   }
   plan_inner(plan);
+}
+
+static bool are_tiles(const cpu_pool *plan, int dim) {
+  const int64_t *begin = plan->begin[dim], *end = plan->end[dim];
+  bool good = plan->out[dim] > 0 && plan->step[dim] == 1 && begin[0] == 0;
+  for (int64_t o = 1; o < plan->out[dim] && good; ++o) good = begin[o] == end[o - 1];
+  return good;
 }
 
 /* Part o of n parts of `in`: from floor(o * in / n) to ceil((o + 1) * in / n). */
@@ -188,21 +196,29 @@ static tn_status unmax_chunk(int64_t begin, int64_t end, int32_t worker, void *c
   const int64_t plane = job->plan.in[0] * job->plan.in[1];
   for (int64_t i = begin; i < end; ++i) {
     char *to = job->to + (size_t)(i * job->in_each) * job->size;
-    if (!within(job->index + i * job->out_each, job->out_each, plane)) return bad_index(job, i, plane);
+    const char *from = job->from + (size_t)(i * job->out_each) * job->size;
+    const int64_t *index = job->index + i * job->out_each;
+    if (job->plan.tiles && job->fns->unmax_tiles(&job->plan, from, index, to)) continue;
+    if (!within(index, job->out_each, plane)) return bad_index(job, i, plane);
     if (job->in_each) memset(to, 0, (size_t)job->in_each * job->size);
-    job->fns->unmax[job->last](&job->plan, job->from + (size_t)(i * job->out_each) * job->size,
-                               job->index + i * job->out_each, to);
+    job->fns->unmax[job->last](&job->plan, from, index, to);
   }
   return TN_OK;
 }
 
+/* windows: where kernel_size stands in args, or NULL for windows that are parts. */
 static tn_status run_unmax(tn_call *call, const tn_view *grad, const tn_view *self, const tn_view *index,
-                           tn_value *out) {
+                           const tn_value *windows, tn_value *out) {
   const void *places;
   pool_job job;
   cpu_image to;
   if (self->numel == 0) return TN_OK;
   TN_TRY(begin_job(call, self, grad, cpu_channels_last(out[0].u.v) && self->ndim == 4, &job));
+  if (windows)
+    plan_windows(&job.plan, &windows[0], &windows[1], &windows[2], &windows[3], false);
+  else
+    plan_parts(&job.plan);
+  job.plan.tiles = job.last && are_tiles(&job.plan, 0) && are_tiles(&job.plan, 1);
   TN_TRY(read_images(call, grad, &job));
   TN_TRY(cpu_image_data(call, index, TN_INT64, job.last, &places));
   TN_TRY(cpu_image_begin(call, &out[0], job.dtype, job.last, &to));
@@ -214,12 +230,12 @@ static tn_status run_unmax(tn_call *call, const tn_view *grad, const tn_view *se
 
 /* args: grad_output self kernel_size stride padding dilation ceil_mode indices */
 tn_status cpu_op_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
-  return run_unmax(call, args[0].u.v, args[1].u.v, args[7].u.v, out);
+  return run_unmax(call, args[0].u.v, args[1].u.v, args[7].u.v, &args[2], out);
 }
 
 /* args: grad_output self indices */
 tn_status cpu_op_adaptive_max_pool2d_backward(tn_call *call, const tn_value *args, tn_value *out) {
-  return run_unmax(call, args[0].u.v, args[1].u.v, args[2].u.v, out);
+  return run_unmax(call, args[0].u.v, args[1].u.v, args[2].u.v, NULL, out);
 }
 
 /* ------------------------------------------------------------------ mean */

@@ -180,3 +180,34 @@ TN_TEST(ops_pool_values, an_index_beside_its_plane_is_refused) {
   tn_tensor_release(x);
   tn_tensor_release(g);
 }
+
+/* Windows that lie side by side are searched for their index; one that points elsewhere must not get lost. */
+TN_TEST(ops_pool_values, an_index_beside_its_window_counts_where_it_points) {
+  static const int64_t two[] = {2, 2}, none[] = {0, 0}, one[] = {1, 1};
+  static const double choice[] = {-1, 0, 1, 2, 3.5};
+  static const window w = {.channels = 43, .size = {7, 9}};
+  tn_tensor *x[2] = {images(&w, choice, 5, TN_FLOAT32, false), images(&w, choice, 5, TN_FLOAT32, true)};
+  tn_tensor *y = NULL, *index = NULL, *last = NULL, *g[2] = {NULL};
+  TN_CHECK_OK(tn_max_pool2d_with_indices(x[0], two, 2, two, 2, none, 2, one, 2, false, &y, &index));
+  TN_CHECK_OK(tn_contiguous(index, TN_CHANNELS_LAST, &last));
+  for (int strays = 0; strays < 2; strays++) {
+    int64_t *place = tn_tensor_data(last);
+    if (strays) place[100] = 62 - place[100]; /* [0][14][0][2]: in the vectors of channels */
+    for (int i = 0; i < 2; i++)
+      TN_CHECK_OK(
+          tn_max_pool2d_with_indices_backward(y, x[i], two, 2, two, 2, none, 2, one, 2, false, last, &g[i]));
+    double *rows = doubles(g[0]), *pixels = doubles(g[1]);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < tn_tensor_numel(g[0]); i++) wrong += rows[i] != pixels[i];
+    TN_CHECK_INT(wrong, 0);
+    free(rows);
+    free(pixels);
+    tn_tensor_release(g[0]);
+    tn_tensor_release(g[1]);
+  }
+  ((int64_t *)tn_tensor_data(last))[100] += INT64_C(1) << 32;
+  TN_CHECK_FAILS(tn_max_pool2d_with_indices_backward(y, x[1], two, 2, two, 2, none, 2, one, 2, false, last, &g[1]),
+                 TN_ERR_INVALID_ARGUMENT, "out of range");
+  tn_tensor *tensors[] = {x[0], x[1], y, index, last};
+  for (int i = 0; i < 5; i++) tn_tensor_release(tensors[i]);
+}

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "plugins/backend-cpu/per-isa/per_isa.h"
 
@@ -34,10 +35,11 @@
 #define NAME(x) CPU_PASTE(f64, x)
 #include "plugins/backend-cpu/per-isa/pool.inc"
 
-#define POOL(P)                                                                   \
-  const cpu_pool_fns CPU_FN(cpu_pool_##P) = {{P##_max_plane, P##_max_pixels},     \
-                                             {P##_unmax_plane, P##_unmax_pixels}, \
-                                             {P##_mean_plane, P##_mean_pixels},   \
-                                             {P##_unmean_plane, P##_unmean_pixels}};
+#define POOL(P)                                                                     \
+  const cpu_pool_fns CPU_FN(cpu_pool_##P) = {{P##_max_plane, P##_max_pixels},       \
+                                             {P##_unmax_plane, P##_unmax_pixels},   \
+                                             {P##_mean_plane, P##_mean_pixels},     \
+                                             {P##_unmean_plane, P##_unmean_pixels}, \
+                                             P##_unmax_tiles};
 POOL(f32)
 POOL(f64)
