@@ -271,7 +271,7 @@ typedef struct cpu_attention_tile {
   int64_t query_row, key_row, grad_row;
   const void *logsumexp, *deltas;
   void *second;                              /* a second table */
-  void *query_sums, *key_sums, *value_sums; /* gradients, added to; the first two lack the scale */
+  void *query_sums, *key_sums, *value_sums; /* gradients, added to unless NULL; the first two lack the scale */
 } cpu_attention_tile;
 
 typedef struct cpu_attention_fns {

@@ -4,8 +4,12 @@
  * tile's operands to the form that the loops read, and writes results in any strides and dtype. Memory grows with
  * rows and with keys, never with their product.
  *
- * Threads share (batch, head, rows of a tile) forward; backward (batch, head of key), since the rows of the heads of
- * query that share it add up in its gradients, in order. See Note [Attention in tiles].
+ * Note [Tasks of attention]
+ * Forward, threads share (batch, head, tile of rows). Backward, rows add up in gradients of keys and keys in those of
+ * rows: a task is (batch, head of key) and goes over all pairs of tiles, five products each. Where that gives fewer
+ * tasks than threads, one pass makes the gradients of keys, by tiles of keys, and a second one those of rows, by tiles
+ * of rows: seven products, in as many tasks as there are tiles. Every sum runs over tiles in the same order either way,
+ * so that bits do not tell which it was. See also Note [Attention in tiles].
  */
 #include <math.h>
 #include <tenon/kit/shape.h>
@@ -52,11 +56,12 @@ typedef struct attention {
   int64_t batch, heads, shared; /* shared: heads of query for one of key */
   int64_t n_rows, n_keys, e, v; /* e: width of query and key, v: of value */
   int64_t blocks;               /* of rows */
-  bool causal;
+  bool causal, in_passes;
   double scale;
   operand query, key, value, grad;
   const tn_view *output, *logsumexp, *mask;
   const tn_view *results[3];
+  char *logs, *deltas; /* in passes: of all rows */
   tn_dim mask_strides[4];
   char *scratch;
   size_t area[AREAS + 1]; /* where each begins; the last: bytes of a worker */
@@ -71,7 +76,7 @@ static int64_t wide(const attention *a, int64_t n) {
 /* Elements of each area. */
 static void count_areas(const attention *a, bool backward, double *n) {
   const double tile = CPU_TILE, e = (double)wide(a, a->e), v = (double)wide(a, a->v);
-  const double rows = backward ? (double)a->n_rows * (double)a->shared : tile;
+  const double rows = backward && !a->in_passes ? (double)a->n_rows * (double)a->shared : tile;
   n[SCORES] = n[MASK] = tile * tile;
   n[QUERY_READ] = n[KEY_READ] = n[QUERY_TURNED] = n[KEY_TURNED] = tile * e;
   n[VALUE_READ] = n[VALUE_FLAT] = tile * v;
@@ -245,6 +250,12 @@ static void forward_rows(const attention *a, const place *p, int32_t worker, cpu
   }
 }
 
+/* Tasks: tiles of rows, of every head. */
+static place rows_of_task(const attention *a, int64_t task) {
+  const int64_t head = task / a->blocks;
+  return place_of(head / a->heads, head % a->heads, task % a->blocks * CPU_TILE, a->n_rows);
+}
+
 static tn_status forward_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const attention *a = ctx;
   const tn_view *out = a->results[0];
@@ -255,9 +266,8 @@ static tn_status forward_chunk(int64_t begin, int64_t end, int32_t worker, void 
                           .tops = area(a, worker, TOPS),
                           .totals = area(a, worker, TOTALS)};
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t head = task / a->blocks;
-    const place p = place_of(head / a->heads, head % a->heads, task % a->blocks * CPU_TILE, a->n_rows);
-    void *logs = (char *)a->logsumexp->data + (size_t)(head * a->n_rows + p.row) * a->size;
+    const place p = rows_of_task(a, task);
+    void *logs = (char *)a->logsumexp->data + (size_t)(task / a->blocks * a->n_rows + p.row) * a->size;
     t.rows = p.n;
     forward_rows(a, &p, worker, &t);
     if (out->dtype == a->dtype && out->strides[3] == 1) {
@@ -299,73 +309,143 @@ static void read_rows(const attention *a, const place *p, int32_t worker, void *
   a->fns->dots(deltas, &grad, &output, p->n, a->v);
 }
 
-/* Rows p against the tile of keys that t holds. */
-static void backward_rows(const attention *a, const place *p, int64_t key, int32_t worker,
-                          cpu_attention_tile *t) {
-  const int64_t row = (p->head % a->shared) * a->n_rows + p->row;
+static void load_rows(const attention *a, const place *p, int32_t worker, cpu_attention_tile *t) {
+  int64_t first =
+      a->in_passes ? (p->batch * a->heads + p->head) * a->n_rows : p->head % a->shared * a->n_rows;
+  const size_t at = (size_t)(first + p->row) * a->size;
   t->rows = p->n;
-  t->seen = seen_of(a, p, key);
+  t->logsumexp = (a->in_passes ? a->logs : (char *)area(a, worker, TOPS)) + at;
+  t->deltas = (a->in_passes ? a->deltas : (char *)area(a, worker, TOTALS)) + at;
   cpu_matrix x = rows_of(a, a->query.view, p, area(a, worker, QUERY_READ));
   t->query_turned = turned(a, &a->query, &x, p->n, a->scale, worker);
   t->query = flat(a, &a->query, &x, p->n, worker, &t->query_row);
   x = rows_of(a, a->grad.view, p, area(a, worker, GRAD_READ));
   t->grad_turned = turned(a, &a->grad, &x, p->n, 1, worker);
   t->grad = flat(a, &a->grad, &x, p->n, worker, &t->grad_row);
-  read_mask(a, p, key, t->keys, worker, t);
-  t->logsumexp = (char *)area(a, worker, TOPS) + (size_t)row * a->size;
-  t->deltas = (char *)area(a, worker, TOTALS) + (size_t)row * a->size;
-  t->query_sums = (char *)area(a, worker, ROW_SUMS) + (size_t)(row * wide(a, a->e)) * a->size;
-  a->fns->backward(t);
 }
 
-/* The heads that share one of key, against n keys of it. */
-static void backward_keys(const attention *a, const place *keys, int32_t worker, cpu_attention_tile *t) {
-  cpu_matrix x = rows_of(a, a->key.view, keys, area(a, worker, KEY_READ));
+static void load_keys(const attention *a, const place *keys, int32_t worker, cpu_attention_tile *t) {
   t->keys = keys->n;
+  cpu_matrix x = rows_of(a, a->key.view, keys, area(a, worker, KEY_READ));
   t->key_turned = turned(a, &a->key, &x, keys->n, 1, worker);
   t->key = flat(a, &a->key, &x, keys->n, worker, &t->key_row);
   x = rows_of(a, a->value.view, keys, area(a, worker, VALUE_READ));
   t->value_turned = turned(a, &a->value, &x, keys->n, 1, worker);
+}
+
+/* The rows and keys that t holds. */
+static void meet(const attention *a, const place *rows, const place *keys, int32_t worker,
+                 cpu_attention_tile *t) {
+  t->seen = seen_of(a, rows, keys->row);
+  read_mask(a, rows, keys->row, keys->n, worker, t);
+  a->fns->backward(t);
+}
+
+/* Gradients of n keys from all heads that share them; sums: of the rows, NULL in passes. */
+static void backward_keys(const attention *a, const place *keys, int32_t worker, char *sums,
+                          cpu_attention_tile *t) {
+  load_keys(a, keys, worker, t);
+  t->key_sums = area(a, worker, KEY_SUMS);
+  t->value_sums = area(a, worker, VALUE_SUMS);
   memset(t->key_sums, 0, (size_t)(keys->n * wide(a, a->e)) * a->size);
   memset(t->value_sums, 0, (size_t)(keys->n * wide(a, a->v)) * a->size);
   for (int64_t h = 0; h < a->shared; ++h)
     for (int64_t row = a->causal ? keys->row : 0; row < a->n_rows; row += CPU_TILE) {
       const place p = place_of(keys->batch, keys->head * a->shared + h, row, a->n_rows);
-      backward_rows(a, &p, keys->row, worker, t);
+      t->query_sums = sums ? sums + (size_t)((h * a->n_rows + row) * wide(a, a->e)) * a->size : NULL;
+      load_rows(a, &p, worker, t);
+      meet(a, &p, keys, worker, t);
     }
   write_rows(a, a->results[1], keys, t->key_sums, a->scale, worker);
   write_rows(a, a->results[2], keys, t->value_sums, 1, worker);
 }
 
+static cpu_attention_tile backward_tile(const attention *a, int32_t worker) {
+  return (cpu_attention_tile){
+      .e = a->e, .v = a->v, .scores = area(a, worker, SCORES), .second = area(a, worker, SECOND)};
+}
+
+/* Tasks: heads of key. */
 static tn_status backward_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const attention *a = ctx;
-  const int64_t groups = a->heads / a->shared;
+  const int64_t groups = a->heads / a->shared, tiles = a->shared * a->blocks;
   char *logs = area(a, worker, TOPS), *deltas = area(a, worker, TOTALS), *sums = area(a, worker, ROW_SUMS);
-  cpu_attention_tile t = {.e = a->e,
-                          .v = a->v,
-                          .scores = area(a, worker, SCORES),
-                          .second = area(a, worker, SECOND),
-                          .key_sums = area(a, worker, KEY_SUMS),
-                          .value_sums = area(a, worker, VALUE_SUMS)};
+  cpu_attention_tile t = backward_tile(a, worker);
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t batch = task / groups, group = task % groups, tiles = a->shared * a->blocks;
+    const int64_t batch = task / groups, group = task % groups;
     memset(sums, 0, (size_t)(a->shared * a->n_rows * wide(a, a->e)) * a->size);
     for (int64_t k = 0; k < tiles; ++k) {
       const place p = place_of(batch, group * a->shared + k / a->blocks, k % a->blocks * CPU_TILE, a->n_rows);
-      const size_t at = (size_t)((k / a->blocks) * a->n_rows + p.row) * a->size;
+      const size_t at = (size_t)(k / a->blocks * a->n_rows + p.row) * a->size;
       read_rows(a, &p, worker, logs + at, deltas + at);
     }
     for (int64_t key = 0; key < a->n_keys; key += CPU_TILE) {
       const place p = place_of(batch, group, key, a->n_keys);
-      backward_keys(a, &p, worker, &t);
+      backward_keys(a, &p, worker, sums, &t);
     }
     for (int64_t k = 0; k < tiles; ++k) {
       const place p = place_of(batch, group * a->shared + k / a->blocks, k % a->blocks * CPU_TILE, a->n_rows);
-      const int64_t row = (k / a->blocks) * a->n_rows + p.row;
+      const int64_t row = k / a->blocks * a->n_rows + p.row;
       write_rows(a, a->results[0], &p, sums + (size_t)(row * wide(a, a->e)) * a->size, a->scale, worker);
     }
   }
   return TN_OK;
+}
+
+/* ------------------------------------------------------------------ backward in passes */
+
+static tn_status deltas_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const attention *a = ctx;
+  for (int64_t task = begin; task < end; ++task) {
+    const place p = rows_of_task(a, task);
+    const size_t at = (size_t)(task / a->blocks * a->n_rows + p.row) * a->size;
+    read_rows(a, &p, worker, a->logs + at, a->deltas + at);
+  }
+  return TN_OK;
+}
+
+static tn_status keys_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const attention *a = ctx;
+  const int64_t groups = a->heads / a->shared, tiles = (a->n_keys + CPU_TILE - 1) / CPU_TILE;
+  cpu_attention_tile t = backward_tile(a, worker);
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t group = task / tiles;
+    const place p = place_of(group / groups, group % groups, task % tiles * CPU_TILE, a->n_keys);
+    backward_keys(a, &p, worker, NULL, &t);
+  }
+  return TN_OK;
+}
+
+static tn_status rows_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  const attention *a = ctx;
+  cpu_attention_tile t = backward_tile(a, worker);
+  t.query_sums = area(a, worker, ROW_SUMS);
+  for (int64_t task = begin; task < end; ++task) {
+    const place p = rows_of_task(a, task);
+    memset(t.query_sums, 0, (size_t)(p.n * wide(a, a->e)) * a->size);
+    load_rows(a, &p, worker, &t);
+    for (int64_t key = 0; key < keys_of(a, &p); key += CPU_TILE) {
+      const place keys = place_of(p.batch, p.head / a->shared, key, a->n_keys);
+      load_keys(a, &keys, worker, &t);
+      meet(a, &p, &keys, worker, &t);
+    }
+    write_rows(a, a->results[0], &p, t.query_sums, a->scale, worker);
+  }
+  return TN_OK;
+}
+
+static tn_status run_in_passes(tn_call *call, attention *a, double each) {
+  const int64_t rows = a->batch * a->heads * a->blocks,
+                keys = a->batch * (a->heads / a->shared) * ((a->n_keys + CPU_TILE - 1) / CPU_TILE);
+  const size_t bytes = (size_t)(a->batch * a->heads * a->n_rows) * a->size;
+  void *logs, *deltas;
+  TN_TRY(cpu_scratch(call, bytes, &logs));
+  TN_TRY(cpu_scratch(call, bytes, &deltas));
+  a->logs = logs;
+  a->deltas = deltas;
+  TN_TRY(tn_kit_host()->parallel_for(rows, grain(CPU_TILE * (double)a->v), deltas_chunk, a));
+  TN_TRY(tn_kit_host()->parallel_for(keys, grain(each / (double)(keys + 1)), keys_chunk, a));
+  return tn_kit_host()->parallel_for(rows, grain(each / (double)(rows + 1)), rows_chunk, a);
 }
 
 /* args: grad_out query key value attn_mask output logsumexp is_causal scale */
@@ -377,7 +457,11 @@ tn_status cpu_op_attention_backward(tn_call *call, const tn_value *args, tn_valu
                  .results = {out[0].u.v, out[1].u.v, out[2].u.v}};
   describe(&a, &args[1], &args[4]);
   a.grad = (operand){args[0].u.v, a.v, GRAD_READ, GRAD_TURNED, GRAD_FLAT};
+  const int64_t tasks = a.batch * (a.heads / a.shared);
+  a.in_passes =
+      tasks > 0 && tasks < tn_kit_host()->num_threads() && a.n_rows > CPU_TILE && a.n_keys > CPU_TILE;
   TN_TRY(take_scratch(call, &a, true));
   const double each = (double)a.n_rows * (double)a.n_keys * (double)(3 * a.e + 2 * a.v) * (double)a.shared;
-  return tn_kit_host()->parallel_for(a.batch * (a.heads / a.shared), grain(each), backward_chunk, &a);
+  if (a.in_passes) return run_in_passes(call, &a, each * (double)tasks);
+  return tn_kit_host()->parallel_for(tasks, grain(each), backward_chunk, &a);
 }

@@ -179,24 +179,30 @@ TN_TEST(ops_attention_tiles, columns_may_have_any_stride) {
   release(b, RESULTS);
 }
 
-TN_TEST(ops_attention_tiles, bits_do_not_depend_on_threads) {
-  const setting s = {2, 4, 2, 150, 150, 24, 24, CAUSAL, TN_FLOAT32, 0};
-  tn_tensor *in[3] = {random_of(&s, 4, 150, 24), random_of(&s, 2, 150, 24), random_of(&s, 2, 150, 24)};
-  tn_tensor *alone[RESULTS], *shared[RESULTS];
+/* More heads of key than threads, and fewer: then the backward goes in passes. */
+static void check_threads(const setting *s) {
+  tn_tensor *in[3] = {random_of(s, s->heads, s->rows, s->e), random_of(s, s->groups, s->keys, s->e),
+                      random_of(s, s->groups, s->keys, s->v)};
+  tn_tensor *mask = s->mask >= HIDES ? mask_of(s) : NULL, *alone[RESULTS], *shared[RESULTS];
   int32_t before = tn_num_threads();
   TN_CHECK_OK(tn_set_num_threads(1));
-  attend(&s, in, NULL, false, alone);
+  attend(s, in, mask, false, alone);
   for (int32_t n = 2; n <= 3; n++) {
     TN_CHECK_OK(tn_set_num_threads(n));
-    attend(&s, in, NULL, false, shared);
-    for (int i = 0; i < RESULTS; i++) {
-      TN_CHECK_DOUBLE(difference(alone[i], shared[i]), 0, 0);
-      tn_tensor_release(shared[i]);
-    }
+    attend(s, in, mask, false, shared);
+    for (int i = 0; i < RESULTS; i++) TN_CHECK_DOUBLE(difference(alone[i], shared[i]), 0, 0);
+    release(shared, RESULTS);
   }
   TN_CHECK_OK(tn_set_num_threads(before));
   release(in, 3);
+  release(&mask, 1);
   release(alone, RESULTS);
+}
+TN_TEST(ops_attention_tiles, bits_do_not_depend_on_threads) {
+  check_threads(&(setting){2, 4, 2, 150, 150, 24, 24, CAUSAL, TN_FLOAT32, 0});
+  check_threads(&(setting){1, 2, 1, 200, 170, 32, 24, CAUSAL, TN_FLOAT32, 0});
+  check_threads(&(setting){1, 1, 1, 131, 300, 8, 40, HIDES, TN_FLOAT64, 0});
+  check_threads(&(setting){1, 4, 1, 70, 100, 20, 16, NO_MASK, TN_BFLOAT16, 0});
 }
 
 /* Scores of 1e4 and more: their exponentials overflow, those of differences do not. */
