@@ -145,7 +145,8 @@ done:
 static tn_status in_order_of(tn_tensor *t, tn_tensor *like, tn_tensor **out_ordered) {
   tn_tensor *made[2] = {NULL};
   const tn_dim *strides = tn_tensor_strides(like);
-  if (!TN_DIM_LT(strides[1], strides[2])) return tn_contiguous(t, TN_CONTIGUOUS_FORMAT, out_ordered);
+  if (tn_tensor_numel(like) == 0 || !TN_DIM_LT(strides[1], strides[2]))
+    return tn_contiguous(t, TN_CONTIGUOUS_FORMAT, out_ordered);
   tn_status status;
   TNI_STEP(tn_transpose(t, 1, 2, &made[0]));
   TNI_STEP(tn_contiguous(made[0], TN_CONTIGUOUS_FORMAT, &made[1]));

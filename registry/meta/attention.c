@@ -38,6 +38,8 @@ static tn_status check_operands(const tn_view *query, const tn_view *key, const 
 static void describe(tn_desc *desc, const tn_view *like, tn_dim width) {
   tni_desc_like(desc, like, TN_DESC_CONTIGUOUS);
   desc->sizes[3] = width;
+  for (int i = 0; i < 4; i++) /* strides without elements say nothing */
+    if (TN_DIM_EQ(like->sizes[i], 0)) return;
   if (!TN_DIM_LT(like->strides[1], like->strides[2])) return;
   desc->layout = TN_DESC_STRIDES;
   desc->strides[3] = TN_DIM(1);
