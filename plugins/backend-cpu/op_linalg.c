@@ -292,7 +292,34 @@ static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *s
 
 static const cpu_scalar one = {1, 1}, zero = {0, 0};
 
+/* Handles a product of a few elements, where setting up the rest would cost more than it: the kernel that needs no
+ * scratch for it does it at once. */
+static bool multiply_few(const tn_view *result, const tn_view *a, const tn_view *b) {
+  if (result->numel > 64 || a->numel > 64 || result->ndim != 2 || !result->numel) return false;
+  const cpu_gemm_kernel *kernel = result->dtype == TN_FLOAT32   ? cpu_now->gemm_f32
+                                  : result->dtype == TN_FLOAT64 ? cpu_now->gemm_f64
+                                                                : NULL;
+  if (!kernel || a->dtype != result->dtype || b->dtype != result->dtype) return false;
+  const cpu_gemm g = {.m = result->sizes[0],
+                      .n = result->sizes[1],
+                      .k = a->sizes[1],
+                      .a = a->data,
+                      .a_row = a->strides[0],
+                      .a_col = a->strides[1],
+                      .b = b->data,
+                      .b_row = b->strides[0],
+                      .b_col = b->strides[1],
+                      .c = result->data,
+                      .c_row = result->strides[0],
+                      .c_col = result->strides[1],
+                      .alpha = 1};
+  if (is_dots(&g) || kernel->scratch_bytes(&g)) return false;
+  kernel->run(&g, NULL);
+  return true;
+}
+
 tn_status cpu_op_mm(tn_call *call, const tn_value *args, tn_value *out) {
+  if (multiply_few(out[0].u.v, args[0].u.v, args[1].u.v)) return TN_OK;
   return multiply(call, out[0].u.v, NULL, args[0].u.v, args[1].u.v, zero, one);
 }
 

@@ -13,13 +13,17 @@ static double product_at(const double *a, const double *b, int64_t n, int64_t k,
   return sum;
 }
 
-/* A matrix of rows x columns that lies transposed in memory, or with a gap behind each row. */
-enum { ROWS = 0, TRANSPOSED, GAPS, LAYOUTS };
+/* A matrix of rows x columns that lies transposed in memory, or with a gap behind each row, or has one row for all
+ * rows. */
+enum { ROWS = 0, TRANSPOSED, GAPS, REPEATED, LAYOUTS };
 static tn_tensor *matrix(int64_t rows, int64_t columns, tn_dtype dtype, int layout, uint64_t seed) {
   tn_tensor *whole, *part = NULL;
   if (layout == TRANSPOSED) {
     whole = cpu_tensor(CPU_SIZES(columns, rows), dtype, -1, 1, seed);
     TN_CHECK_OK(tn_t(whole, &part));
+  } else if (layout == REPEATED) {
+    whole = cpu_tensor(CPU_SIZES(1, columns), dtype, -1, 1, seed);
+    TN_CHECK_OK(tn_expand(whole, CPU_SIZES(rows, columns), false, &part));
   } else {
     whole = cpu_tensor(CPU_SIZES(rows, columns + (layout == GAPS ? 5 : 0)), dtype, -1, 1, seed);
     TN_CHECK_OK(tn_slice(whole, 1, NULL, &columns, 1, &part));
@@ -147,7 +151,7 @@ static void check_added(int64_t m, int64_t n, int64_t k, tn_tensor *added, tn_sc
 }
 
 TN_TEST(cpu_gemm, what_is_added_may_be_a_row_a_column_or_the_result_itself) {
-  static const int64_t shapes[][3] = {{3, 5, 2},     {20, 37, 50}, {30, 64, 700},
+  static const int64_t shapes[][3] = {{3, 5, 2},      {20, 37, 50}, {30, 64, 700},
                                       {300, 130, 60}, {1, 40, 30},  {40, 1, 30}};
   static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_INT32};
   for (int s = 0; s < 6; ++s)
