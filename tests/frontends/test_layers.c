@@ -229,6 +229,30 @@ TN_TEST(frontends_layers, pools_take_the_largest_and_the_mean) {
   tn_tensor_release(flat);
 }
 
+TN_TEST(frontends_layers, pools_of_one_dim) {
+  tn_module *m = NULL;
+  tn_tensor *x = NULL, *flat = TT_VECTOR(1, 5, 2, 4, 3);
+  TN_CHECK_OK(tn_reshape(flat, (const tn_dim[]){1, 1, 5}, 3, &x));
+  TN_CHECK_OK(tn_max_pool1d_new(2, NULL, &m));
+  tn_tensor *y = forward(m, x);
+  CHECK_SHAPE(y, 1, 1, 2);
+  TN_CHECK_DOUBLE(tt_at(y, 0), 5, 0);
+  TN_CHECK_DOUBLE(tt_at(y, 1), 4, 0);
+  tn_tensor_release(y);
+  tn_module_release(m);
+  tn_pool_options o = tn_pool_defaults();
+  o.stride[0] = 1;
+  TN_CHECK_OK(tn_avg_pool1d_new(3, &o, &m));
+  y = forward(m, x);
+  CHECK_SHAPE(y, 1, 1, 3);
+  TN_CHECK_DOUBLE(tt_at(y, 0), 8.0 / 3, 1e-6);
+  TN_CHECK_DOUBLE(tt_at(y, 2), 3, 1e-6);
+  tn_tensor_release(y);
+  tn_module_release(m);
+  tn_tensor_release(x);
+  tn_tensor_release(flat);
+}
+
 TN_TEST(frontends_layers, pools_refuse_what_makes_no_sense) {
   static const int64_t two[] = {2, 2}, none[] = {0, 2};
   tn_module *m = NULL;
@@ -238,7 +262,8 @@ TN_TEST(frontends_layers, pools_refuse_what_makes_no_sense) {
   TN_CHECK_FAILS(tn_max_pool2d_new(two, &o, &m), TN_ERR_INVALID_ARGUMENT, "more than half");
   o = tn_pool_defaults();
   o.dilation[0] = 2;
-  TN_CHECK_FAILS(tn_avg_pool2d_new(two, &o, &m), TN_ERR_INVALID_ARGUMENT, "no dilation");
+  TN_CHECK_FAILS(tn_avg_pool2d_new(two, &o, &m), TN_ERR_INVALID_ARGUMENT, "AvgPool2d: it has no dilation");
+  TN_CHECK_FAILS(tn_avg_pool1d_new(2, &o, &m), TN_ERR_INVALID_ARGUMENT, "AvgPool1d: it has no dilation");
   TN_CHECK_FAILS(tn_adaptive_avg_pool2d_new(none, &m), TN_ERR_INVALID_ARGUMENT, "a size");
   TN_CHECK_PTR_NULL(m);
 }

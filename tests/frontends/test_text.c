@@ -306,6 +306,9 @@ TN_TEST(frontends_text, options_that_make_no_model) {
   tt_fails(2, "--batch takes", "train --model transformer --batch 0 --text '%s'", text);
   tt_fails(2, "--clip takes", "train --model transformer --clip -1 --text '%s'", text);
   tt_fails(2, "--memory takes", "train --model transformer --memory 0 --text '%s'", text);
+  tt_fails(2, "--threads takes a whole number from 1 to 1024, not '0'",
+           "train --model transformer --threads 0");
+  tt_fails(2, "from 1 to 1024, not '10000'", "train --model transformer --threads 10000");
   tt_fails(1, "the model 'mlp' reads no --text", "train --model mlp --text '%s'", text);
   tt_fails(1, "the model 'cnn' has one shape", "train --model cnn --layers 2");
   tt_fails(1, "the model 'transformer' reads --text, not --data", "train --model transformer --data /tmp");

@@ -87,6 +87,7 @@ tn_status tn_conv2d_new(int64_t in, int64_t out, const int64_t kernel[2], const 
 typedef struct pool {
   int64_t kernel[2];
   tn_pool_options options;
+  size_t dims; /* 1 or 2 */
 } pool;
 
 static tn_status max_pool_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
@@ -94,8 +95,9 @@ static tn_status max_pool_forward(tn_module *self, void *ctx, tn_tensor *const *
   const pool *p = ctx;
   const tn_pool_options *o = &p->options;
   TN_TRY(tni_nn_one_input(self, n_in));
-  return tn_max_pool2d(in[0], p->kernel, 2, o->stride, 2, o->padding, 2, o->dilation, 2, o->ceil_mode,
-                       out_result);
+  return (p->dims == 1 ? tn_max_pool1d : tn_max_pool2d)(in[0], p->kernel, p->dims, o->stride, p->dims,
+                                                        o->padding, p->dims, o->dilation, p->dims,
+                                                        o->ceil_mode, out_result);
 }
 
 static tn_status avg_pool_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,
@@ -103,6 +105,9 @@ static tn_status avg_pool_forward(tn_module *self, void *ctx, tn_tensor *const *
   const pool *p = ctx;
   const tn_pool_options *o = &p->options;
   TN_TRY(tni_nn_one_input(self, n_in));
+  if (p->dims == 1)
+    return tn_avg_pool1d(in[0], p->kernel, 1, o->stride, 1, o->padding, 1, o->ceil_mode, o->count_include_pad,
+                         out_result);
   return tn_avg_pool2d(in[0], p->kernel, 2, o->stride, 2, o->padding, 2, o->ceil_mode, o->count_include_pad,
                        NULL, out_result);
 }
@@ -110,7 +115,7 @@ static tn_status avg_pool_forward(tn_module *self, void *ctx, tn_tensor *const *
 /* Stride 0 stands for the kernel's size. */
 static tn_status pool_settle(const char *name, pool *p) {
   tn_pool_options *o = &p->options;
-  for (int d = 0; d < 2; d++) {
+  for (size_t d = 0; d < p->dims; d++) {
     TN_TRY(tni_nn_at_least(name, "a kernel size", p->kernel[d], 1));
     TN_TRY(tni_nn_at_least(name, "a stride (0: the kernel's size)", o->stride[d], 0));
     TN_TRY(tni_nn_at_least(name, "a padding", o->padding[d], 0));
@@ -123,30 +128,46 @@ static tn_status pool_settle(const char *name, pool *p) {
   return TN_OK;
 }
 
-static tn_status pool_new(const tn_module_def *def, const int64_t kernel[2], const tn_pool_options *options,
-                          tn_module **out_module) {
+static tn_status pool_new(const tn_module_def *def, size_t dims, const int64_t *kernel,
+                          const tn_pool_options *options, tn_module **out_module) {
   *out_module = NULL;
   TN_TRY(tni_nn_not_null(kernel, "the kernel size"));
-  pool settled = {{kernel[0], kernel[1]}, options ? *options : tn_pool_defaults()}, *p = NULL;
+  pool settled = {.options = options ? *options : tn_pool_defaults(), .dims = dims}, *p = NULL;
+  memcpy(settled.kernel, kernel, dims * sizeof *kernel);
   TN_TRY(pool_settle(def->name, &settled));
   TN_TRY(tni_nn_alloc(1, sizeof *p, "a pool", &p));
   *p = settled;
   return tn_module_new(def, p, out_module);
 }
 
+tn_status tn_max_pool1d_new(int64_t kernel, const tn_pool_options *options, tn_module **out_module) {
+  static const tn_module_def def = {"MaxPool1d", max_pool_forward, free};
+  return pool_new(&def, 1, &kernel, options, out_module);
+}
+
 tn_status tn_max_pool2d_new(const int64_t kernel[2], const tn_pool_options *options, tn_module **out_module) {
   static const tn_module_def def = {"MaxPool2d", max_pool_forward, free};
-  return pool_new(&def, kernel, options, out_module);
+  return pool_new(&def, 2, kernel, options, out_module);
+}
+
+static tn_status avg_pool_new(const tn_module_def *def, size_t dims, const int64_t *kernel,
+                              const tn_pool_options *options, tn_module **out_module) {
+  *out_module = NULL;
+  for (size_t d = 0; options && d < dims; d++)
+    if (options->dilation[d] != 1)
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "%s: it has no dilation; 1 was expected, %lld came", def->name,
+                     (long long)options->dilation[d]);
+  return pool_new(def, dims, kernel, options, out_module);
+}
+
+tn_status tn_avg_pool1d_new(int64_t kernel, const tn_pool_options *options, tn_module **out_module) {
+  static const tn_module_def def = {"AvgPool1d", avg_pool_forward, free};
+  return avg_pool_new(&def, 1, &kernel, options, out_module);
 }
 
 tn_status tn_avg_pool2d_new(const int64_t kernel[2], const tn_pool_options *options, tn_module **out_module) {
   static const tn_module_def def = {"AvgPool2d", avg_pool_forward, free};
-  *out_module = NULL;
-  if (options && (options->dilation[0] != 1 || options->dilation[1] != 1))
-    return tn_fail(TN_ERR_INVALID_ARGUMENT,
-                   "AvgPool2d: it has no dilation; 1 was expected, %lld and %lld came",
-                   (long long)options->dilation[0], (long long)options->dilation[1]);
-  return pool_new(&def, kernel, options, out_module);
+  return avg_pool_new(&def, 2, kernel, options, out_module);
 }
 
 static tn_status adaptive_forward(tn_module *self, void *ctx, tn_tensor *const *in, size_t n_in,

@@ -176,6 +176,7 @@ TN_EXPORT tn_status tn_conv2d_new(int64_t in, int64_t out, const int64_t kernel[
                                   const tn_conv_options *conv, const tn_options *options,
                                   tn_module **out_module);
 
+/* Of dims H, W (the pools of one dim read the first entry of each). */
 typedef struct tn_pool_options {
   int64_t stride[2];   /* 0: the kernel's size */
   int64_t padding[2];  /* at most half of the kernel's size */
@@ -192,6 +193,9 @@ TN_EXPORT tn_status tn_max_pool2d_new(const int64_t kernel[2], const tn_pool_opt
                                       tn_module **out_module);
 TN_EXPORT tn_status tn_avg_pool2d_new(const int64_t kernel[2], const tn_pool_options *options,
                                       tn_module **out_module);
+/* The same for [N, C, L]. */
+TN_EXPORT tn_status tn_max_pool1d_new(int64_t kernel, const tn_pool_options *options, tn_module **out_module);
+TN_EXPORT tn_status tn_avg_pool1d_new(int64_t kernel, const tn_pool_options *options, tn_module **out_module);
 /* Means over parts, so that the result is size[0] x size[1]. */
 TN_EXPORT tn_status tn_adaptive_avg_pool2d_new(const int64_t size[2], tn_module **out_module);
 
