@@ -5,6 +5,7 @@
 #include "tools.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -36,6 +37,56 @@ double tt_at(tn_tensor *tensor, size_t i) {
   free(data);
   tn_tensor_release(wide);
   return value;
+}
+
+/* Numbers without a pattern that a wrong index could hide in. */
+static double wave(size_t i, double phase) {
+  return sin(1.7 * (double)i + phase) + 0.25 * cos(0.31 * (double)i);
+}
+
+tn_tensor *tt_waves(const tn_dim *sizes, size_t ndim, double phase) {
+  size_t n = 1;
+  for (size_t d = 0; d < ndim; d++) n *= (size_t)sizes[d];
+  double *values = malloc((n ? n : 1) * sizeof *values);
+  TN_CHECK(values != NULL);
+  for (size_t i = 0; i < n; i++) values[i] = wave(i, phase);
+  tn_tensor *flat = tt_vector(values, n), *t = NULL;
+  free(values);
+  TN_CHECK_OK(tn_reshape(flat, sizes, ndim, &t));
+  tn_tensor_release(flat);
+  return t;
+}
+
+double *tt_numbers(tn_tensor *t) {
+  tn_tensor *wide = NULL;
+  bool grad = tn_grad_mode_set(false);
+  TN_CHECK_OK(tn_to_dtype(t, TN_FLOAT64, false, false, TN_MEMORY_FORMAT_NONE, &wide));
+  tn_grad_mode_set(grad);
+  size_t size = (size_t)tn_tensor_numel(wide) * sizeof(double);
+  double *data = malloc(size ? size : 1);
+  TN_CHECK(data != NULL);
+  TN_CHECK_OK(tn_tensor_to_host(wide, data, size));
+  tn_tensor_release(wide);
+  return data;
+}
+
+tn_tensor *tt_forward(tn_module *m, tn_tensor *x) {
+  tn_tensor *y = NULL;
+  TN_CHECK_OK(tn_module_forward(m, x, &y));
+  return y;
+}
+
+void tt_check_shape(tn_tensor *t, const tn_dim *sizes, int32_t ndim) {
+  TN_CHECK_INT(tn_tensor_ndim(t), ndim);
+  for (int32_t d = 0; d < ndim; d++) TN_CHECK_INT(tn_tensor_sizes(t)[d], sizes[d]);
+}
+
+void tt_check_same(tn_tensor *a, tn_tensor *b, double tolerance) {
+  double *x = tt_numbers(a), *y = tt_numbers(b);
+  TN_CHECK_INT(tn_tensor_numel(a), tn_tensor_numel(b));
+  for (int64_t i = 0; i < tn_tensor_numel(a); i++) TN_CHECK_DOUBLE(x[i], y[i], tolerance);
+  free(x);
+  free(y);
 }
 
 /* ------------------------------------------------------------------ files */

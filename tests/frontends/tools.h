@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/tenon.h>
+#include <tenon/nn.h>
 
 #include "tn_test.h"
 
@@ -17,6 +17,19 @@ tn_tensor *tt_vector(const double *values, size_t n);
   tt_vector((const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 /* Element i in row-major order, of any real dtype. */
 double tt_at(tn_tensor *tensor, size_t i);
+/* A float32 tensor of numbers without a pattern that a wrong index could hide in (owned). */
+tn_tensor *tt_waves(const tn_dim *sizes, size_t ndim, double phase);
+#define TT_WAVES(phase, ...) \
+  tt_waves((const tn_dim[]){__VA_ARGS__}, sizeof((const tn_dim[]){__VA_ARGS__}) / sizeof(tn_dim), phase)
+/* All elements as doubles, row-major; the caller frees. */
+double *tt_numbers(tn_tensor *tensor);
+/* What the module makes of x (owned). */
+tn_tensor *tt_forward(tn_module *module, tn_tensor *x);
+void tt_check_same(tn_tensor *a, tn_tensor *b, double tolerance);
+void tt_check_shape(tn_tensor *tensor, const tn_dim *sizes, int32_t ndim);
+#define TT_CHECK_SHAPE(tensor, ...)                     \
+  tt_check_shape(tensor, (const tn_dim[]){__VA_ARGS__}, \
+                 (int32_t)(sizeof((const tn_dim[]){__VA_ARGS__}) / sizeof(tn_dim)))
 /* Overwrites a file in this process's temporary folder and returns its path (borrowed until the next call).
  * */
 const char *tt_file(const char *name, const void *data, size_t size_bytes);

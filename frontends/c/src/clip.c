@@ -17,14 +17,10 @@ static tn_status replace(tn_tensor **t, tn_status status, tn_tensor **result) {
 }
 
 /* Half precision overflows in squares at 256, so it is summed in float32. */
-static tn_status magnitudes(tn_tensor *grad, tn_tensor **out) {
-  tn_tensor *t = NULL;
+static tn_status widened(tn_tensor *grad, tn_tensor **out) {
   tn_dtype dtype = tn_tensor_dtype(grad);
   bool half = (TN_DTYPE_BIT(dtype) & TN_DTYPES_HALF) != 0;
-  TN_TRY(tn_to_dtype(grad, half ? TN_FLOAT32 : dtype, false, false, TN_MEMORY_FORMAT_NONE, &t));
-  tn_status status = tn_abs(t, out);
-  tn_tensor_release(t);
-  return status;
+  return tn_to_dtype(grad, half ? TN_FLOAT32 : dtype, false, false, TN_MEMORY_FORMAT_NONE, out);
 }
 
 /* Sum of |g|^p, or the largest |g| for infinite p. */
@@ -32,10 +28,11 @@ static tn_status one_norm(tn_tensor *grad, double p, double *out_value) {
   tn_tensor *t = NULL, *r = NULL;
   *out_value = 0.0;
   if (tn_tensor_numel(grad) == 0) return TN_OK;
-  TN_TRY(magnitudes(grad, &t));
-  tn_status status = TN_OK;
-  if (!isinf(p)) {
-    status = p == 2.0 ? tn_mul(t, t, &r) : tn_pow_tensor_scalar(t, tn_float(p), &r);
+  TN_TRY(widened(grad, &t));
+  tn_status status = p == 2.0 ? tn_mul(t, t, &r) : tn_abs(t, &r); /* a square needs no magnitude */
+  TN_TRY(replace(&t, status, &r));
+  if (p != 2.0 && !isinf(p)) {
+    status = tn_pow_tensor_scalar(t, tn_float(p), &r);
     TN_TRY(replace(&t, status, &r));
   }
   status = isinf(p) ? tn_amax(t, NULL, 0, false, &r) : tn_sum(t, TN_DTYPE_NONE, &r);
