@@ -22,10 +22,6 @@
  *   0.37 ns an element (exp):     2048: 773, 523, 859 ns;  4096: 1526, 899, 1237;  8192: 3027, 1643, 1965
  * So both gain, or lose nothing, from 16384 light and 4096 heavy elements on. */
 enum { CPU_GRAIN = 16384, CPU_GRAIN_HEAVY = 4096 };
-/* Is a result so large that storing it past the caches pays, since the last cache would not hold it anyway? Of the
- * size alone, and without influence on its bits. Measured: a 32 MiB cache; at 16 MiB ordinary stores are faster. */
-#define CPU_STREAM_BYTES ((int64_t)24 << 20)
-static inline bool cpu_streams(const tn_view *out) { return out->numel * out->itemsize >= CPU_STREAM_BYTES; }
 /* Elements in a block on the stack. */
 enum { CPU_BLOCK = 512 };
 

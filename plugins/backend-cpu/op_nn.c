@@ -90,10 +90,10 @@ static const cpu_row_fns *fns_of(tn_dtype dtype) {
 }
 
 static tn_status forward(tn_call *call, const tn_value *args, tn_value *out, bool logs) {
-  const tn_view *x = args[0].u.v;
+  const tn_view *x = args[0].u.v, *operands[] = {out[0].u.v, x};
   rows_job job = {.dtype = cpu_wide(x->dtype)};
   const cpu_row_fns *fns = fns_of(job.dtype);
-  bool stream = cpu_streams(out[0].u.v) && job.dtype == x->dtype;
+  bool stream = cpu_streams(2, operands) && job.dtype == x->dtype;
   job.unary = stream ? (logs ? fns->stream_log_softmax : fns->stream_softmax)
                      : (logs ? fns->log_softmax : fns->softmax);
   job.stream_end = stream ? fns->stream_end : NULL;
@@ -101,10 +101,10 @@ static tn_status forward(tn_call *call, const tn_value *args, tn_value *out, boo
 }
 
 static tn_status backward(tn_call *call, const tn_value *args, tn_value *out, bool logs) {
-  const tn_view *grad = args[0].u.v, *y = args[1].u.v;
+  const tn_view *grad = args[0].u.v, *y = args[1].u.v, *operands[] = {out[0].u.v, grad, y};
   rows_job job = {.dtype = cpu_wide(y->dtype)};
   const cpu_row_fns *fns = fns_of(job.dtype);
-  bool stream = cpu_streams(out[0].u.v) && job.dtype == out[0].u.v->dtype;
+  bool stream = cpu_streams(3, operands) && job.dtype == out[0].u.v->dtype;
   job.binary = stream ? (logs ? fns->stream_log_softmax_backward : fns->stream_softmax_backward)
                       : (logs ? fns->log_softmax_backward : fns->softmax_backward);
   job.stream_end = stream ? fns->stream_end : NULL;

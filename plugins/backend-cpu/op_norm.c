@@ -87,7 +87,8 @@ static tn_status run_forward(tn_call *call, norm_job *job, const tn_value *input
   TN_TRY(data_of(call, input, dtype, &job->input));
   TN_TRY(optional_data(call, weight, dtype, &job->s.weight));
   if (bias) TN_TRY(optional_data(call, bias, dtype, &job->s.bias));
-  job->s.stream = t[0].data == t[0].view->data && cpu_streams(t[0].view);
+  const tn_view *operands[] = {t[0].view, input->u.v};
+  job->s.stream = t[0].data == t[0].view->data && cpu_streams(2, operands);
   job->out = t[0].data;
   job->out_mean = job->s.rms ? NULL : t[1].data;
   job->out_rstd = t[n - 1].data;

@@ -53,6 +53,26 @@ static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 #endif
 
+/* Interleaves the lower (upper) halves of two vectors: a0 b0 a1 b1 ... log2(lanes) rounds of it transpose a
+ * square of registers. */
+#if defined(__AVX512F__)
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VF_HI(a, b) \
+  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif defined(__AVX2__)
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VF_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 3)
+#endif
+
 /* For transposes. A lane is 16 bytes, P elements: vf_load_lanes(row, q) holds in lane l the elements q .. q + P - 1 of
  * row[l * P]. VF_TURN transposes the squares of P x P that P vectors have in each lane. */
 #if defined(__AVX512F__)
@@ -68,10 +88,12 @@ static inline vd vd_load_lanes(const double *const *row, int q) {
   v = _mm512_mask_broadcast_f64x2(v, 0x30, _mm_loadu_pd(row[4] + q));
   return (vd)_mm512_mask_broadcast_f64x2(v, 0xc0, _mm_loadu_pd(row[6] + q));
 }
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define VF_LANE_LO(a, b) \
+  __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define VF_LANE_HI(a, b) \
+  __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define VD_LANE_HI(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 #elif defined(__AVX2__)
 static inline vf vf_load_lanes(const float *const *row, int q) {
   return (vf)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[0] + q)), _mm_loadu_ps(row[4] + q),
@@ -81,29 +103,29 @@ static inline vd vd_load_lanes(const double *const *row, int q) {
   return (vd)_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[0] + q)), _mm_loadu_pd(row[2] + q),
                                   1);
 }
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
-#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define VF_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define VF_LANE_HI(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define VD_LANE_HI(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 #else
 static inline vf vf_load_lanes(const float *const *row, int q) { return vf_load(row[0] + q); }
 static inline vd vd_load_lanes(const double *const *row, int q) { return vd_load(row[0] + q); }
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define VF_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VF_LANE_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define VD_LANE_HI(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
-#define VF_TURN(v)                                                 \
-  {                                                                \
-    const vf ac_lo = VF_LO(v[0], v[2]), ac_hi = VF_HI(v[0], v[2]); \
-    const vf bd_lo = VF_LO(v[1], v[3]), bd_hi = VF_HI(v[1], v[3]); \
-    v[0] = VF_LO(ac_lo, bd_lo), v[1] = VF_HI(ac_lo, bd_lo);        \
-    v[2] = VF_LO(ac_hi, bd_hi), v[3] = VF_HI(ac_hi, bd_hi);        \
+#define VF_TURN(v)                                                           \
+  {                                                                          \
+    const vf ac_lo = VF_LANE_LO(v[0], v[2]), ac_hi = VF_LANE_HI(v[0], v[2]); \
+    const vf bd_lo = VF_LANE_LO(v[1], v[3]), bd_hi = VF_LANE_HI(v[1], v[3]); \
+    v[0] = VF_LANE_LO(ac_lo, bd_lo), v[1] = VF_LANE_HI(ac_lo, bd_lo);        \
+    v[2] = VF_LANE_LO(ac_hi, bd_hi), v[3] = VF_LANE_HI(ac_hi, bd_hi);        \
   }
-#define VD_TURN(v)                                           \
-  {                                                          \
-    const vd lo = VD_LO(v[0], v[1]), hi = VD_HI(v[0], v[1]); \
-    v[0] = lo, v[1] = hi;                                    \
+#define VD_TURN(v)                                                     \
+  {                                                                    \
+    const vd lo = VD_LANE_LO(v[0], v[1]), hi = VD_LANE_HI(v[0], v[1]); \
+    v[0] = lo, v[1] = hi;                                              \
   }
 
 #if defined(__FMA__)
