@@ -63,9 +63,11 @@ static void say_text(const run *r) {
   const tni_train *t = r->train;
   const tni_text_data *text = &r->task.text;
   if (t->json || !tni_model_reads_text(t->model)) return;
-  printf("text %s: %lld characters to learn from (%lld different), %lld to test\n",
+  printf("text %s: %lld characters to learn from (%lld different), %lld to test",
          t->text ? t->text : TNI_TEXT_FOLDER, (long long)text->n_train, (long long)text->vocabulary.count - 1,
          (long long)text->n_test);
+  if (text->n_unknown) printf(" (%lld of them unknown, counted as U+FFFD)", (long long)text->n_unknown);
+  putchar('\n');
   fflush(stdout);
 }
 

@@ -74,9 +74,15 @@ TN_TEST(frontends_text, people_are_told_about_text_and_loss) {
   const tt_result *r = tt_succeeds(
       "train --model transformer --context 8 --layers 1 --width 8 --heads 1 --epochs 1 --text '%s'",
       place("cycle"));
-  TN_CHECK_CONTAINS(r->out, "900 characters to learn from (8 different), 100 to test");
+  TN_CHECK_CONTAINS(r->out, "900 characters to learn from (8 different), 100 to test\n");
   TN_CHECK_CONTAINS(r->out, "test loss ");
   TN_CHECK_CONTAINS(r->out, " nats a character, add-one bigram model ");
+  char text[100];
+  for (int i = 0; i < 100; i++) text[i] = i < 95 ? 'a' : 'b';
+  r = tt_succeeds(
+      "train --model transformer --context 8 --layers 1 --width 8 --heads 1 --epochs 1 --text '%s'",
+      tt_file("late", text, sizeof text));
+  TN_CHECK_CONTAINS(r->out, "10 to test (5 of them unknown, counted as U+FFFD)\n");
 }
 
 /* ------------------------------------------------------------------ going on */
