@@ -24,8 +24,7 @@ enum { MR = 6 };
 typedef int32_t vi __attribute__((vector_size(VEC_BYTES), may_alias));
 typedef int64_t vl __attribute__((vector_size(VEC_BYTES), may_alias));
 
-/* The greater (smaller) of two; the second where one is NaN. The sum and the greatest of a vector's elements. And
- * vf_lanes: lane l (16 bytes) holds the elements q, q + 1, ... of row[l * elements of a lane]. */
+/* The greater (smaller) of two; the second where one is NaN. The sum and the greatest of a vector's elements. */
 #if defined(__AVX512F__)
 static inline vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 static inline vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -33,40 +32,12 @@ static inline vd vd_max(vd a, vd b) { return (vd)_mm512_max_pd((__m512d)a, (__m5
 static inline vd vd_min(vd a, vd b) { return (vd)_mm512_min_pd((__m512d)a, (__m512d)b); }
 static inline float f32_sum(vf a) { return _mm512_reduce_add_ps((__m512)a); }
 static inline float f32_greatest(vf a) { return _mm512_reduce_max_ps((__m512)a); }
-static inline vf vf_lanes(const float *const *row, int64_t q) {
-  __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(row[0] + q));
-  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[4] + q));
-  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(row[8] + q));
-  return (vf)_mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[12] + q));
-}
-static inline vd vd_lanes(const double *const *row, int64_t q) {
-  __m512d v = _mm512_castpd128_pd512(_mm_loadu_pd(row[0] + q));
-  v = _mm512_mask_broadcast_f64x2(v, 0x0c, _mm_loadu_pd(row[2] + q));
-  v = _mm512_mask_broadcast_f64x2(v, 0x30, _mm_loadu_pd(row[4] + q));
-  return (vd)_mm512_mask_broadcast_f64x2(v, 0xc0, _mm_loadu_pd(row[6] + q));
-}
-#define F32_LOW(a, b)  (vf) _mm512_unpacklo_ps((__m512)(a), (__m512)(b))
-#define F32_HIGH(a, b) (vf) _mm512_unpackhi_ps((__m512)(a), (__m512)(b))
-#define F64_LOW(a, b)  (vd) _mm512_unpacklo_pd((__m512d)(a), (__m512d)(b))
-#define F64_HIGH(a, b) (vd) _mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
 #else
 #if defined(__AVX2__)
 static inline vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 static inline vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 static inline vd vd_max(vd a, vd b) { return (vd)_mm256_max_pd((__m256d)a, (__m256d)b); }
 static inline vd vd_min(vd a, vd b) { return (vd)_mm256_min_pd((__m256d)a, (__m256d)b); }
-static inline vf vf_lanes(const float *const *row, int64_t q) {
-  return (vf)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[0] + q)), _mm_loadu_ps(row[4] + q),
-                                  1);
-}
-static inline vd vd_lanes(const double *const *row, int64_t q) {
-  return (vd)_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[0] + q)), _mm_loadu_pd(row[2] + q),
-                                  1);
-}
-#define F32_LOW(a, b)  (vf) _mm256_unpacklo_ps((__m256)(a), (__m256)(b))
-#define F32_HIGH(a, b) (vf) _mm256_unpackhi_ps((__m256)(a), (__m256)(b))
-#define F64_LOW(a, b)  (vd) _mm256_unpacklo_pd((__m256d)(a), (__m256d)(b))
-#define F64_HIGH(a, b) (vd) _mm256_unpackhi_pd((__m256d)(a), (__m256d)(b))
 #else
 static inline vf vf_pick(vi which, vf a, vf b) { return (vf)((which & (vi)a) | (~which & (vi)b)); }
 static inline vd vd_pick(vl which, vd a, vd b) { return (vd)((which & (vl)a) | (~which & (vl)b)); }
@@ -74,12 +45,6 @@ static inline vf vf_max(vf a, vf b) { return vf_pick(a > b, a, b); }
 static inline vf vf_min(vf a, vf b) { return vf_pick(a < b, a, b); }
 static inline vd vd_max(vd a, vd b) { return vd_pick(a > b, a, b); }
 static inline vd vd_min(vd a, vd b) { return vd_pick(a < b, a, b); }
-static inline vf vf_lanes(const float *const *row, int64_t q) { return vf_load(row[0] + q); }
-static inline vd vd_lanes(const double *const *row, int64_t q) { return vd_load(row[0] + q); }
-#define F32_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define F32_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define F64_LOW(a, b)  __builtin_shufflevector(a, b, 0, 2)
-#define F64_HIGH(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
 static inline float f32_sum(vf a) {
   float s[VEC_BYTES / 4];
@@ -109,17 +74,6 @@ static inline double f64_greatest(vd a) {
   for (int half = VEC_BYTES / 16; half; half /= 2)
     for (int l = 0; l < half; ++l) s[l] = s[l] > s[l + half] ? s[l] : s[l + half];
   return s[0];
-}
-
-/* Transposes the squares that the lanes of 4 (2) vectors make. */
-static inline void f32_turn_lanes(vf *v) {
-  const vf ac = F32_LOW(v[0], v[2]), AC = F32_HIGH(v[0], v[2]), bd = F32_LOW(v[1], v[3]),
-           BD = F32_HIGH(v[1], v[3]);
-  v[0] = F32_LOW(ac, bd), v[1] = F32_HIGH(ac, bd), v[2] = F32_LOW(AC, BD), v[3] = F32_HIGH(AC, BD);
-}
-static inline void f64_turn_lanes(vd *v) {
-  const vd low = F64_LOW(v[0], v[1]), high = F64_HIGH(v[0], v[1]);
-  v[0] = low, v[1] = high;
 }
 
 /* exp(x) in float32 with an error below 1 unit in the last place, for the x <= 0 of a softmax: by way of double
@@ -163,7 +117,8 @@ static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 #define vec_max   vf_max
 #define vec_min   vf_min
 #define vec_exp   vf_exp
-#define vec_lanes vf_lanes
+#define vec_lanes vf_load_lanes
+#define VEC_TURN  VF_TURN
 #define LOG       f32_log
 #define FMA       CPU_FMAF
 #include "plugins/backend-cpu/per-isa/attention.inc"
@@ -179,6 +134,7 @@ static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 #undef vec_min
 #undef vec_exp
 #undef vec_lanes
+#undef VEC_TURN
 #undef LOG
 #undef FMA
 
@@ -193,7 +149,8 @@ static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 #define vec_max   vd_max
 #define vec_min   vd_min
 #define vec_exp   vd_exp
-#define vec_lanes vd_lanes
+#define vec_lanes vd_load_lanes
+#define VEC_TURN  VD_TURN
 #define LOG       f64_log
 #define FMA       CPU_FMA
 #include "plugins/backend-cpu/per-isa/attention.inc"

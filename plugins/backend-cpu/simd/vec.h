@@ -76,13 +76,13 @@ static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 /* For transposes. A lane is 16 bytes, P elements: vf_load_lanes(row, q) holds in lane l the elements q .. q + P - 1 of
  * row[l * P]. VF_TURN transposes the squares of P x P that P vectors have in each lane. */
 #if defined(__AVX512F__)
-static inline vf vf_load_lanes(const float *const *row, int q) {
+static inline vf vf_load_lanes(const float *const *row, int64_t q) {
   __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(row[0] + q));
   v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[4] + q));
   v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(row[8] + q));
   return (vf)_mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(row[12] + q));
 }
-static inline vd vd_load_lanes(const double *const *row, int q) {
+static inline vd vd_load_lanes(const double *const *row, int64_t q) {
   __m512d v = _mm512_castpd128_pd512(_mm_loadu_pd(row[0] + q));
   v = _mm512_mask_broadcast_f64x2(v, 0x0c, _mm_loadu_pd(row[2] + q));
   v = _mm512_mask_broadcast_f64x2(v, 0x30, _mm_loadu_pd(row[4] + q));
@@ -95,11 +95,11 @@ static inline vd vd_load_lanes(const double *const *row, int q) {
 #define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define VD_LANE_HI(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 #elif defined(__AVX2__)
-static inline vf vf_load_lanes(const float *const *row, int q) {
+static inline vf vf_load_lanes(const float *const *row, int64_t q) {
   return (vf)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[0] + q)), _mm_loadu_ps(row[4] + q),
                                   1);
 }
-static inline vd vd_load_lanes(const double *const *row, int q) {
+static inline vd vd_load_lanes(const double *const *row, int64_t q) {
   return (vd)_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[0] + q)), _mm_loadu_pd(row[2] + q),
                                   1);
 }
@@ -108,8 +108,8 @@ static inline vd vd_load_lanes(const double *const *row, int q) {
 #define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define VD_LANE_HI(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 #else
-static inline vf vf_load_lanes(const float *const *row, int q) { return vf_load(row[0] + q); }
-static inline vd vd_load_lanes(const double *const *row, int q) { return vd_load(row[0] + q); }
+static inline vf vf_load_lanes(const float *const *row, int64_t q) { return vf_load(row[0] + q); }
+static inline vd vd_load_lanes(const double *const *row, int64_t q) { return vd_load(row[0] + q); }
 #define VF_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define VF_LANE_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #define VD_LANE_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
