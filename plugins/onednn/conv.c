@@ -84,7 +84,7 @@ static bool describe(const tn_view *big, const tn_view *small, const tn_view *we
 
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
-static od_images cut_of(const od_conv *c) {
+static od_images cut_of(const od_conv *c, uint32_t products) {
   double big = (double)c->big_channels, small = (double)c->small_channels, taps = 1, out = 1;
   double size = (double)tn_kit_dtype_size((tn_dtype)c->dtype);
   for (int64_t d = 0; d < c->spatial; ++d) {
@@ -94,8 +94,16 @@ static od_images cut_of(const od_conv *c) {
     taps *= (double)c->kernel[d];
   }
   double weights = taps * (double)c->small_channels * (double)c->big_channels / (double)c->groups;
-  return od_cut_images(od_library_isa(), (tn_dtype)c->dtype, c->batch, weights * out, (big + small) * size,
-                       weights * 4);
+  od_conv_shape shape = {.batch = c->batch,
+                         .groups = c->groups,
+                         .group_channels = c->big_channels / c->groups,
+                         .taps = (int64_t)taps,
+                         .last = c->big_last && c->small_last,
+                         .products = products,
+                         .work = weights * out,
+                         .image_bytes = (big + small) * size,
+                         .weight_bytes = weights * 4};
+  return od_cut_images(od_library_isa(), (tn_dtype)c->dtype, &shape);
 }
 
 static void give_plans(job *j) {
@@ -134,9 +142,10 @@ static void lay_out(job *j) {
   j->scratch_each = j->sum_at + (sums ? j->sum_floats * sizeof(float) : 0);
 }
 
-/* TN_DECLINED if the table or the library has nothing for it; then nothing is held. */
-static tn_status plan(job *j) {
-  j->cut = cut_of(&j->c);
+/* products: all that the call computes, bits 1 << od_conv_kind. TN_DECLINED if the table or the library has nothing for
+ * it; then nothing is held. */
+static tn_status plan(job *j, uint32_t products) {
+  j->cut = cut_of(&j->c, products);
   if (j->cut.images == 0) return TN_DECLINED;
   j->pieces = (j->c.batch + j->cut.images - 1) / j->cut.images;
   tn_status status = take_plan(j, j->cut.images, &j->full);
@@ -328,7 +337,7 @@ tn_status od_convolution(tn_call *call, const tn_value *args, tn_value *out) {
   if (bias && (transposed || bias->dtype != input->dtype || bias->strides[0] != 1)) return TN_DECLINED;
   if (!describe(big, small, weight, &args[3], transposed ? OD_TO_BIG : OD_TO_SMALL, &j.c)) return TN_DECLINED;
   j.c.bias = bias != NULL;
-  TN_TRY(plan(&j));
+  TN_TRY(plan(&j, 1u << j.c.kind));
   place(&j, big, small, weight, bias);
   tn_status status = run_images(call, &j);
   give_plans(&j);
@@ -337,8 +346,9 @@ tn_status od_convolution(tn_call *call, const tn_value *args, tn_value *out) {
 
 /* The image's gradient and the weight's, as far as they are wanted: plans for both, or a refusal of both. */
 static tn_status plan_both(job *image, bool wants_image, job *weight, bool wants_weight) {
-  if (wants_image) TN_TRY(plan(image));
-  tn_status status = wants_weight ? plan(weight) : TN_OK;
+  uint32_t products = (wants_image ? 1u << image->c.kind : 0) | (wants_weight ? 1u << weight->c.kind : 0);
+  if (wants_image) TN_TRY(plan(image, products));
+  tn_status status = wants_weight ? plan(weight, products) : TN_OK;
   if (status != TN_OK && wants_image) give_plans(image);
   return status;
 }

@@ -11,8 +11,13 @@
  *   bfloat16: 480 - 510 GFLOP/s, where the CPU plugin, in float32, has 130
  *   AVX2: products run at the CPU plugin's rate; not worth a row
  *   a cut in two: 0 - 2 % of the time of the whole, for either dtype
- *   convolutions, channels innermost: 225 - 260 GFLOP/s of 270 forward and both gradients, in pieces of 4 images as in
- *     one of 64; row-major, turned piece by piece: 0.6 - 0.8 of that. The CPU plugin: 130 - 180
+ *   convolutions in float32, 9 shapes in both orders, alternating with the CPU plugin, which computes ordinary ones at the
+ *   multiply-add ceiling as well:
+ *     depthwise          5 - 300
+ *     forward            0.8 - 1.08; but 1.3 for 24 channels, 8.9 for 1 x 1 with channels innermost
+ *     input gradient     0.8 - 1.06; but 0.14 - 0.55 for up to 3 channels
+ *     weight gradient    0.5 - 0.99; but 1.3 - 3.6 for up to 24 channels (one channel, row-major: 0.89)
+ *   in pieces of 4 images as fast as in one of 64
  */
 #include "plugins/onednn/table.h"
 
@@ -71,14 +76,28 @@ static int64_t power_of_two(double most) {
   return n;
 }
 
-od_images od_cut_images(od_isa isa, tn_dtype dtype, int64_t batch, double work, double image_bytes,
-                        double weight_bytes) {
-  if (!serves(isa, dtype) || work * (double)batch < CONV_LEAST) return (od_images){0};
-  double pieces = (double)batch * work / PIECE_WORK, sums = SUMS_BYTES / weight_bytes;
+enum { TO_SMALL = 1 << OD_TO_SMALL, TO_BIG = 1 << OD_TO_BIG, TO_WEIGHT = 1 << OD_TO_WEIGHT };
+
+/* Everything that one call computes goes the same way: what is won must not be lost beside it. */
+static bool convolution_pays(const od_conv_shape *s) {
+  enum { DEPTHWISE = 16, FEW = 24, LINE = 16 };
+  int64_t channels = s->group_channels;
+  if (s->groups > 1) return channels <= DEPTHWISE;
+  bool forward = (s->taps == 1 && s->last) || (channels > LINE && channels % LINE != 0);
+  bool weight = channels <= FEW && (s->last || channels > 1);
+  if (s->products & TO_SMALL && !forward) return false;
+  if (s->products & TO_WEIGHT && !weight) return false;
+  return !(s->products & TO_BIG) || (s->products & TO_WEIGHT && channels >= LINE);
+}
+
+od_images od_cut_images(od_isa isa, tn_dtype dtype, const od_conv_shape *s) {
+  if (!serves(isa, dtype) || s->work * (double)s->batch < CONV_LEAST) return (od_images){0};
+  if (dtype == TN_FLOAT32 && !convolution_pays(s)) return (od_images){0};
+  double pieces = (double)s->batch * s->work / PIECE_WORK, sums = SUMS_BYTES / s->weight_bytes;
   if (pieces > PIECES) pieces = PIECES;
-  int64_t at_least = least(power_of_two(pieces), batch);
-  double fit = IMAGES_BYTES / image_bytes;
-  int64_t images = least(ceiling(batch, at_least), fit < 1 ? 1 : (int64_t)fit);
+  int64_t at_least = least(power_of_two(pieces), s->batch);
+  double fit = IMAGES_BYTES / s->image_bytes;
+  int64_t images = least(ceiling(s->batch, at_least), fit < 1 ? 1 : (int64_t)fit);
   int64_t chunks = power_of_two(sums < pieces ? sums : pieces);
-  return (od_images){images, least(chunks, ceiling(batch, images))};
+  return (od_images){images, least(chunks, ceiling(s->batch, images))};
 }

@@ -6,7 +6,7 @@
 #ifndef TENON_ONEDNN_TABLE_H
 #define TENON_ONEDNN_TABLE_H
 
-#include "plugins/onednn/library.h"
+#include "plugins/onednn/conv_plan.h"
 
 /* Below these others are faster: asked first, so that declining costs little. */
 enum { OD_PRODUCT_LEAST = 1 << 20 };
@@ -28,13 +28,19 @@ od_cut od_cut_product(od_isa isa, tn_dtype dtype, const od_shape *s);
 /* In init: how many processors the machine has. */
 void od_cut_open(void);
 
-/* A convolution over `batch` images: images a piece, and into how many chunks a weight gradient's sum is cut. */
+/* A convolution: channels and work of one image; bytes of both images of one. */
+typedef struct od_conv_shape {
+  int64_t batch, groups, group_channels; /* channels of the big image in a group */
+  int64_t taps;
+  bool last;                              /* are the channels of both images innermost? */
+  uint32_t products;                      /* what one call computes: bits 1 << od_conv_kind */
+  double work, image_bytes, weight_bytes; /* multiply-adds; one image; one sum of weight gradients */
+} od_conv_shape;
+
+/* Images a piece, and into how many chunks a weight gradient's sum is cut. images 0: not ours. */
 typedef struct od_images {
-  int64_t images; /* 0: not ours */
-  int64_t chunks;
+  int64_t images, chunks;
 } od_images;
-/* work: multiply-adds of an image; image_bytes: both images of one; weight_bytes: one sum of weight gradients. */
-od_images od_cut_images(od_isa isa, tn_dtype dtype, int64_t batch, double work, double image_bytes,
-                        double weight_bytes);
+od_images od_cut_images(od_isa isa, tn_dtype dtype, const od_conv_shape *s);
 
 #endif
