@@ -61,8 +61,11 @@ od_cut od_cut_product(od_isa isa, tn_dtype dtype, const od_shape *s) {
   double wanted = (double)s->m * (double)s->n * (double)s->k / PIECE_WORK;
   if (wanted > (double)processors) wanted = (double)processors;
   int64_t down = 1, across = 1;
+  /* Rows of a result lie without gaps, which the library's better kernels for bfloat16 want. */
+  enum { HALF_ROWS = 128 };
   while ((double)(2 * down * across) * (double)s->batch <= wanted) {
-    if (s->n / across >= s->m / down)
+    bool whole_rows = dtype == TN_BFLOAT16 && s->m / down >= HALF_ROWS;
+    if (s->n / across >= s->m / down && !whole_rows)
       across *= 2;
     else
       down *= 2;
