@@ -117,6 +117,118 @@ TN_TEST(cpu_reduce, a_long_float32_sum_is_exact_to_its_last_rounding) {
   tn_tensor_release(s);
 }
 
+/* Random float32 numbers: at most six roundings of the magnitudes' sum, over runs and over rows. */
+TN_TEST(cpu_reduce, float32_sums_keep_their_error_bound) {
+  enum { ROWS = 1037, COLUMNS = 1029 };
+  tn_tensor *x = cpu_tensor(CPU_SIZES(ROWS, COLUMNS), TN_FLOAT32, -1, 1, 21), *r;
+  double *a = cpu_values(x);
+  for (int64_t dim = 0; dim < 2; ++dim) {
+    TN_CHECK_OK(tn_sum_dim(x, &dim, 1, false, TN_DTYPE_NONE, &r));
+    double *got = cpu_values(r);
+    for (int64_t j = 0; j < (dim ? ROWS : COLUMNS); ++j) {
+      double sum = 0, size = 0;
+      for (int64_t i = 0; i < (dim ? COLUMNS : ROWS); ++i) {
+        double v = dim ? a[j * COLUMNS + i] : a[i * COLUMNS + j];
+        sum += v;
+        size += fabs(v);
+      }
+      TN_CHECK_DOUBLE(got[j], sum, 6 * 0x1p-24 * size + 0x1p-24 * fabs(sum));
+    }
+    free(got);
+    tn_tensor_release(r);
+  }
+  free(a);
+  tn_tensor_release(x);
+}
+
+TN_TEST(cpu_reduce, a_variance_of_equal_numbers_is_zero) {
+  const int64_t n = 1000;
+  tn_tensor *x = NULL, *v, *s;
+  double var, std;
+  TN_CHECK_OK(tn_full(&n, 1, tn_float(0.1), TN_OPTIONS(.dtype = TN_FLOAT32), &x));
+  TN_CHECK_OK(tn_var(x, NULL, 0, tn_int(1), false, &v));
+  TN_CHECK_OK(tn_std(x, NULL, 0, tn_int(1), false, &s));
+  TN_CHECK_OK(tn_tensor_item_double(v, &var));
+  TN_CHECK_OK(tn_tensor_item_double(s, &std));
+  TN_CHECK_DOUBLE(var, 0, 1e-14);
+  TN_CHECK_DOUBLE(std, 0, 1e-7);
+  tn_tensor_release(x);
+  tn_tensor_release(v);
+  tn_tensor_release(s);
+}
+
+/* Largest and smallest of every line of a table with many ties, along both dims, with a NaN in one line. */
+TN_TEST(cpu_reduce, extremes_of_lines_and_columns_name_the_first) {
+  static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_BFLOAT16, TN_INT64, TN_INT32};
+  enum { ROWS = 133, COLUMNS = 71 };
+  double values[ROWS * COLUMNS];
+  for (int d = 0; d < 5; ++d)
+    for (int largest = 0; largest < 2; ++largest)
+      for (int64_t dim = 0; dim < 2; ++dim) {
+        tn_tensor *wide, *x, *value, *index, *arg;
+        for (int i = 0; i < ROWS * COLUMNS; ++i) values[i] = (i * 37 + i / 11) % 29 - 14;
+        if (d < 3) values[50 * COLUMNS + 30] = values[60 * COLUMNS + 40] = NAN;
+        TN_CHECK_OK(tn_tensor_from_host(values, (const tn_dim[]){ROWS, COLUMNS}, 2,
+                                        TN_OPTIONS(.dtype = TN_FLOAT64), &wide));
+        TN_CHECK_OK(tn_to_dtype(wide, dtypes[d], false, false, TN_PRESERVE_FORMAT, &x));
+        TN_CHECK_OK((largest ? tn_max_dim : tn_min_dim)(x, dim, false, &value, &index));
+        TN_CHECK_OK((largest ? tn_argmax : tn_argmin)(x, &dim, false, &arg));
+        cpu_check_same_bits(index, arg);
+        double *places = cpu_values(index), *found = cpu_values(value);
+        for (int64_t j = 0; j < (dim ? ROWS : COLUMNS); ++j) {
+          int64_t n = dim ? COLUMNS : ROWS, best = 0;
+          for (int64_t i = 1; i < n; ++i) {
+            double v = values[dim ? j * COLUMNS + i : i * COLUMNS + j];
+            double b = values[dim ? j * COLUMNS + best : best * COLUMNS + j];
+            if (!isnan(b) && (isnan(v) || (largest ? v > b : v < b))) best = i;
+          }
+          TN_CHECK_DOUBLE(places[j], (double)best, 0);
+          TN_CHECK_DOUBLE(found[j], values[dim ? j * COLUMNS + best : best * COLUMNS + j], 0);
+        }
+        free(places);
+        free(found);
+        tn_tensor *all[] = {wide, x, value, index, arg};
+        for (int i = 0; i < 5; ++i) tn_tensor_release(all[i]);
+      }
+}
+
+TN_TEST(cpu_reduce, rows_of_infinities_have_a_first_element) {
+  for (int n = 1; n < 200; n += 33)
+    for (int largest = 0; largest < 2; ++largest) {
+      tn_tensor *x = NULL, *r;
+      int64_t place = -1, size = n;
+      TN_CHECK_OK(tn_full(&size, 1, tn_float(largest ? -INFINITY : INFINITY), TN_OPTIONS(.dtype = TN_FLOAT32), &x));
+      TN_CHECK_OK((largest ? tn_argmax : tn_argmin)(x, NULL, false, &r));
+      TN_CHECK_OK(tn_tensor_item_int(r, &place));
+      TN_CHECK_INT(place, 0);
+      tn_tensor_release(x);
+      tn_tensor_release(r);
+    }
+}
+
+/* One long line and few columns are shared by threads. */
+TN_TEST(cpu_reduce, shared_chunks_leave_the_bits_alone) {
+  tn_tensor *x = cpu_tensor(CPU_SIZES(9001, 31), TN_FLOAT32, -1, 1, 23), *first[4] = {NULL};
+  int32_t before = tn_num_threads();
+  const int64_t rows = 0;
+  for (int32_t threads = 1; threads <= 4; ++threads) {
+    tn_tensor *r[4];
+    TN_CHECK_OK(tn_set_num_threads(threads));
+    TN_CHECK_OK(tn_sum_dim(x, &rows, 1, false, TN_DTYPE_NONE, &r[0]));
+    TN_CHECK_OK(tn_var(x, &rows, 1, tn_int(1), false, &r[1]));
+    TN_CHECK_OK(tn_argmax(x, NULL, false, &r[2]));
+    TN_CHECK_OK(tn_var(x, NULL, 0, tn_int(1), false, &r[3]));
+    for (int i = 0; i < 4; ++i) {
+      if (threads > 1) cpu_check_same_bits(first[i], r[i]);
+      tn_tensor_release(first[i]);
+      first[i] = r[i];
+    }
+  }
+  TN_CHECK_OK(tn_set_num_threads(before));
+  for (int i = 0; i < 4; ++i) tn_tensor_release(first[i]);
+  tn_tensor_release(x);
+}
+
 TN_TEST(cpu_reduce, nan_wins_and_the_first_of_equals_is_named) {
   float x[200];
   int64_t place;
