@@ -53,26 +53,6 @@ static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 #endif
 
-/* Interleaves the lower (upper) halves of two vectors: a0 b0 a1 b1 ... log2(lanes) rounds of it transpose a
- * square of registers. */
-#if defined(__AVX512F__)
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define VF_HI(a, b) \
-  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#elif defined(__AVX2__)
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define VF_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#else
-#define VF_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define VF_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define VD_LO(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define VD_HI(a, b) __builtin_shufflevector(a, b, 1, 3)
-#endif
-
 /* For transposes. A lane is 16 bytes, P elements: vf_load_lanes(row, q) holds in lane l the elements q .. q + P - 1 of
  * row[l * P]. VF_TURN transposes the squares of P x P that P vectors have in each lane. */
 #if defined(__AVX512F__)
