@@ -5,7 +5,8 @@
  * only.
  *
  * state_steps hold the step number, already counted up by the caller (as in ATen). grad_scale divides the
- * gradients (they are scaled by a gradient scaler); found_inf not 0 skips the whole step.
+ * gradients (they are scaled by a gradient scaler), and the quotients are written back, as in ATen; found_inf not 0
+ * skips the whole step.
  */
 #include <math.h>
 
@@ -18,6 +19,7 @@ typedef struct arrays {
   const tn_view *views[ARRAYS]; /* NULL: absent */
   char *data[ARRAYS];
   tn_dtype dtype; /* float32 or float64 */
+  double divisor; /* of the gradient; 1: it is left as it is */
 } arrays;
 
 static tn_status load_arrays(tn_call *call, arrays *a) {
@@ -30,11 +32,11 @@ static tn_status load_arrays(tn_call *call, arrays *a) {
   return TN_OK;
 }
 
-/* Copies back what the loop wrote into scratch. The gradient (1) is never written. */
+/* Copies back what the loop wrote into scratch. The gradient (1) is written only where it is divided. */
 static tn_status store_arrays(const arrays *a) {
   for (int k = 0; k < ARRAYS; ++k) {
     const tn_view *v = a->views[k];
-    if (k == 1 || !v || v->data == a->data[k]) continue;
+    if ((k == 1 && a->divisor == 1) || !v || v->data == a->data[k]) continue;
     cpu_local copy;
     cpu_local_contiguous(&copy, a->data[k], a->dtype, v->ndim, v->sizes);
     TN_TRY(cpu_copy(v, &copy.view));
@@ -48,6 +50,17 @@ typedef struct step_job {
   bool adam;
 } step_job;
 
+static void divide(const arrays *a, char *grad, int64_t n) {
+  if (a->divisor == 1) return;
+  if (a->dtype == TN_FLOAT32) {
+    float *g = (float *)(void *)grad, divisor = (float)a->divisor;
+    for (int64_t i = 0; i < n; ++i) g[i] /= divisor;
+  } else {
+    double *g = (double *)(void *)grad;
+    for (int64_t i = 0; i < n; ++i) g[i] /= a->divisor;
+  }
+}
+
 static tn_status step_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const step_job *job = ctx;
   const arrays *a = job->a;
@@ -55,6 +68,7 @@ static tn_status step_chunk(int64_t begin, int64_t end, int32_t worker, void *ct
   char *p[ARRAYS];
   for (int k = 0; k < ARRAYS; ++k) p[k] = a->data[k] ? a->data[k] + offset : NULL;
   bool single = a->dtype == TN_FLOAT32;
+  divide(a, p[1], end - begin);
   if (job->adam)
     (single ? cpu_now->adam_f32 : cpu_now->adam_f64)(&job->step, p[0], p[1], p[2], p[3], p[4], end - begin);
   else
@@ -78,10 +92,10 @@ static tn_status run_step(arrays *a, const cpu_step *step, bool adam) {
   return store_arrays(a);
 }
 
-/* Is this step to be skipped, and by what are gradients multiplied? */
-static bool scaling(const tn_value *grad_scale, const tn_value *found_inf, bool maximize, double *out_scale) {
+/* Is this step to be skipped, and by what are gradients divided? */
+static bool scaling(const tn_value *grad_scale, const tn_value *found_inf, double *out_divisor) {
   const tn_view *scale = cpu_view(grad_scale), *found = cpu_view(found_inf);
-  *out_scale = (maximize ? -1.0 : 1.0) / (scale ? cpu_get_double(scale->data, scale->dtype) : 1.0);
+  *out_divisor = scale ? cpu_get_double(scale->data, scale->dtype) : 1;
   return found && cpu_get_double(found->data, found->dtype) != 0;
 }
 
@@ -99,12 +113,15 @@ static tn_status fused_adam(tn_call *call, const tn_value *args, bool decoupled)
                 .eps = cpu_double(&args[10], 0),
                 .decoupled = decoupled,
                 .amsgrad = cpu_int(&args[11], 0) != 0};
-  if (scaling(&args[13], &args[14], cpu_int(&args[12], 0) != 0, &s.grad_scale)) return TN_OK;
+  double divisor;
+  s.grad_scale = cpu_int(&args[12], 0) != 0 ? -1 : 1;
+  if (scaling(&args[13], &args[14], &divisor)) return TN_OK;
   arrays *all;
   TN_TRY(arrays_new(call, args[0].count, &all));
   for (uint32_t i = 0; i < args[0].count; ++i) {
     all[i] = (arrays){.views = {item(&args[0], i), item(&args[1], i), item(&args[2], i), item(&args[3], i),
-                                s.amsgrad ? item(&args[4], i) : NULL}};
+                                s.amsgrad ? item(&args[4], i) : NULL},
+                      .divisor = divisor};
     TN_TRY(load_arrays(call, &all[i]));
   }
   for (uint32_t i = 0; i < args[0].count; ++i) {
@@ -134,11 +151,15 @@ tn_status cpu_op_fused_sgd(tn_call *call, const tn_value *args, tn_value *out) {
                 .nesterov = cpu_int(&args[7], 0) != 0,
                 .first = cpu_int(&args[9], 0) != 0};
   s.no_momentum = s.momentum == 0;
-  if (scaling(&args[10], &args[11], cpu_int(&args[8], 0) != 0, &s.grad_scale)) return TN_OK;
+  double divisor;
+  s.grad_scale = cpu_int(&args[8], 0) != 0 ? -1 : 1;
+  if (scaling(&args[10], &args[11], &divisor)) return TN_OK;
   arrays *all;
   TN_TRY(arrays_new(call, args[0].count, &all));
   for (uint32_t i = 0; i < args[0].count; ++i) {
-    all[i] = (arrays){.views = {item(&args[0], i), item(&args[1], i), s.no_momentum ? NULL : item(&args[2], i)}};
+    all[i] =
+        (arrays){.views = {item(&args[0], i), item(&args[1], i), s.no_momentum ? NULL : item(&args[2], i)},
+                 .divisor = divisor};
     TN_TRY(load_arrays(call, &all[i]));
   }
   for (uint32_t i = 0; i < args[0].count; ++i) TN_TRY(run_step(&all[i], &s, false));
@@ -152,6 +173,7 @@ static tn_status rmsprop_chunk(int64_t begin, int64_t end, int32_t worker, void 
   char *p[ARRAYS];
   for (int k = 0; k < ARRAYS; ++k) p[k] = a->data[k] ? a->data[k] + offset : NULL;
   bool single = a->dtype == TN_FLOAT32;
+  divide(a, p[1], end - begin);
   (single ? cpu_now->rmsprop_f32 : cpu_now->rmsprop_f64)(&job->step, p[0], p[1], p[2], p[3], p[4],
                                                          end - begin);
   return TN_OK;
@@ -167,13 +189,16 @@ tn_status cpu_op_fused_rmsprop(tn_call *call, const tn_value *args, tn_value *ou
                 .momentum = cpu_double(&args[9], 0)};
   s.no_momentum = s.momentum == 0;
   bool centered = cpu_int(&args[10], 0) != 0;
-  if (scaling(&args[12], &args[13], cpu_int(&args[11], 0) != 0, &s.grad_scale)) return TN_OK;
+  double divisor;
+  s.grad_scale = cpu_int(&args[11], 0) != 0 ? -1 : 1;
+  if (scaling(&args[12], &args[13], &divisor)) return TN_OK;
   arrays *all;
   TN_TRY(arrays_new(call, args[0].count, &all));
   for (uint32_t i = 0; i < args[0].count; ++i) {
     all[i] =
         (arrays){.views = {item(&args[0], i), item(&args[1], i), item(&args[2], i),
-                           centered ? item(&args[3], i) : NULL, s.no_momentum ? NULL : item(&args[4], i)}};
+                           centered ? item(&args[3], i) : NULL, s.no_momentum ? NULL : item(&args[4], i)},
+                 .divisor = divisor};
     TN_TRY(load_arrays(call, &all[i]));
   }
   for (uint32_t i = 0; i < args[0].count; ++i) {
