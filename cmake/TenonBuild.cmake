@@ -15,7 +15,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(TN_PLUGIN_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/tenon/plugins)
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
-set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+# The same in the build tree: CMake would pad the other one with an empty entry, which means the working directory.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wvla
