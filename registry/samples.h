@@ -27,7 +27,8 @@ enum {
   TN_SAMPLE_TRANSPOSED = 1, /* the last two dims are swapped in memory */
   TN_SAMPLE_SLICED = 2,     /* every second element of the last dim of a larger tensor, with an offset */
   TN_SAMPLE_EXPANDED = 3,   /* the first dim has stride 0 */
-  TN_SAMPLE_CHANNELS_LAST = 4 /* dim 1 varies fastest, then the others from the last to the first */
+  TN_SAMPLE_CHANNELS_LAST = 4, /* dim 1 varies fastest, then the others from the last to the first */
+  TN_SAMPLE_FLIPPED = 5        /* all strides are negative: the first element lies last */
 };
 
 /* One tensor to make. Values are uniform in [low, high); for integers whole numbers of that range. */

@@ -268,11 +268,11 @@ tn_status tni_check_overlap(const tn_op *op, const tn_value *args, tn_tensor *ta
 
 /* ------------------------------------------------------------------ strides of elementwise results */
 
-/* Strides of operand v in the result's dims; 0 where it is stretched. */
+/* How far apart operand v's elements lie along a dim of the result, whichever way; 0 where it is stretched. */
 static tn_dim stride_at(const tn_view *v, unsigned dim, unsigned ndim) {
   int at = (int)dim - (int)(ndim - v->ndim);
   if (at < 0 || (v->sizes[at] == 1)) return 0;
-  return v->strides[at];
+  return v->strides[at] < 0 ? -v->strides[at] : v->strides[at];
 }
 
 /* Should dim a lie inside dim b (smaller stride)? The first operand that has different nonzero strides for the

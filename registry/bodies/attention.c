@@ -141,11 +141,13 @@ done:
   return status;
 }
 
+static tn_dim magnitude(tn_dim stride) { return TN_DIM_MAX(stride, TN_DIM_SUB(TN_DIM(0), stride)); }
+
 /* t, [B, H, L, E], in memory as the meta rule describes it: in the order of like's dims. */
 static tn_status in_order_of(tn_tensor *t, tn_tensor *like, tn_tensor **out_ordered) {
   tn_tensor *made[2] = {NULL};
   const tn_dim *strides = tn_tensor_strides(like);
-  if (tn_tensor_numel(like) == 0 || !TN_DIM_LT(strides[1], strides[2]))
+  if (tn_tensor_numel(like) == 0 || !TN_DIM_LT(magnitude(strides[1]), magnitude(strides[2])))
     return tn_contiguous(t, TN_CONTIGUOUS_FORMAT, out_ordered);
   tn_status status;
   TNI_STEP(tn_transpose(t, 1, 2, &made[0]));

@@ -11,7 +11,8 @@ from typing import Any, List, Optional
 
 from schema import DTYPES, LAYOUTS, MEMORY_FORMATS, REDUCTIONS
 
-LAYOUT_NAMES = {'contiguous': 0, 'transposed': 1, 'sliced': 2, 'expanded': 3, 'channels_last': 4}
+LAYOUT_NAMES = {'contiguous': 0, 'transposed': 1, 'sliced': 2, 'expanded': 3, 'channels_last': 4,
+                'flipped': 5}
 
 
 class SampleError(Exception):
@@ -167,6 +168,7 @@ AUTOMATIC = [
     ('sliced', [[3, 5]], ['sliced', 'sliced']),
     ('expanded', [[2, 3]], ['expanded', 'contiguous']),
     ('transposed and sliced', [[2, 3, 4]], ['transposed', 'sliced']),
+    ('flipped', [[3, 4]], ['flipped', 'contiguous']),
     ('more than one vector', [[2, 37]], ['contiguous']),
 ]
 # These differ from the others only if there is more than one tensor.

@@ -33,6 +33,8 @@ static tn_status check_operands(const tn_view *query, const tn_view *key, const 
   return TN_OK;
 }
 
+static tn_dim magnitude(tn_dim stride) { return TN_DIM_MAX(stride, TN_DIM_SUB(TN_DIM(0), stride)); }
+
 /* A [B, H, L, E] result in like's order of dims: where the heads of a row lie side by side ([B, L, H, E] transposed, as
  * projections give them) so do the result's, and the projection that follows needs no copy. */
 static void describe(tn_desc *desc, const tn_view *like, tn_dim width) {
@@ -40,7 +42,7 @@ static void describe(tn_desc *desc, const tn_view *like, tn_dim width) {
   desc->sizes[3] = width;
   for (int i = 0; i < 4; i++) /* strides without elements say nothing */
     if (TN_DIM_EQ(like->sizes[i], 0)) return;
-  if (!TN_DIM_LT(like->strides[1], like->strides[2])) return;
+  if (!TN_DIM_LT(magnitude(like->strides[1]), magnitude(like->strides[2]))) return;
   desc->layout = TN_DESC_STRIDES;
   desc->strides[3] = TN_DIM(1);
   desc->strides[1] = TN_DIM_MAX(width, 1);

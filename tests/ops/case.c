@@ -53,7 +53,8 @@ static double on_diagonal(const tn_sample_tensor *s, int64_t i) {
   return i % columns == i / columns % rows ? s->diagonal : 0;
 }
 
-static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strides, int64_t *elements, int64_t *offset) {
+static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strides, int64_t *elements,
+                       int64_t *offset) {
   int nd = s->ndim;
   uint8_t layout = kind == CASE_CONTIGUOUS ? TN_SAMPLE_CONTIGUOUS : s->layout;
   int64_t step = layout == TN_SAMPLE_SLICED ? 2 : 1, total = step;
@@ -72,6 +73,10 @@ static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strid
   }
   *offset = layout == TN_SAMPLE_SLICED ? 1 : 0;
   if (layout == TN_SAMPLE_EXPANDED && nd) strides[0] = 0;
+  for (int d = 0; layout == TN_SAMPLE_FLIPPED && d < nd; d++) {
+    if (s->sizes[d] > 0) *offset += (s->sizes[d] - 1) * strides[d];
+    strides[d] = -strides[d];
+  }
   *elements = total + *offset;
 }
 
@@ -90,8 +95,13 @@ static tn_tensor *strided_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint
     for (int d = 0; d < s->ndim; d++) at += index[d] * strides[d];
     store_element(memory + (size_t)at * size, dtype, draw(s, dtype, state) + on_diagonal(s, i));
   }
-  tn_foreign foreign = {.data = memory + (size_t)offset * size, .sizes = s->sizes, .strides = strides,
-                        .ndim = s->ndim, .dtype = dtype, .deleter = free, .ctx = memory};
+  tn_foreign foreign = {.data = memory + (size_t)offset * size,
+                        .sizes = s->sizes,
+                        .strides = strides,
+                        .ndim = s->ndim,
+                        .dtype = dtype,
+                        .deleter = free,
+                        .ctx = memory};
   TN_CHECK_OK(tn_tensor_from_memory(&foreign, &t));
   return t;
 }
@@ -111,10 +121,12 @@ static tn_tensor *plain_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint64
   return t;
 }
 
+/* A fresh tensor has no negative strides; those of a flipped one count as forward ones, by which results are laid out. */
 static tn_tensor *meta_tensor(const tn_sample_tensor *s, tn_dtype dtype) {
   int64_t strides[RT_RANK], elements, offset;
   tn_tensor *t = NULL;
   strides_of(s, CASE_CPU, strides, &elements, &offset);
+  for (int d = 0; d < s->ndim; d++) strides[d] = strides[d] < 0 ? -strides[d] : strides[d];
   TN_CHECK_OK(tni_tensor_new(dtype, s->ndim, s->sizes, strides, (tn_device){.backend = TN_BACKEND_META}, &t));
   return t;
 }
@@ -124,9 +136,12 @@ static tn_tensor *make_tensor(op_case *c, const tn_sample_tensor *s, uint64_t *s
   tn_tensor *t;
   TN_CHECK(s->ndim <= RT_RANK && c->n_tensors < CASE_TENSORS);
   if (s->absent) return NULL;
-  if (c->kind == CASE_META) t = meta_tensor(s, dtype);
-  else if (c->kind == CASE_CONTIGUOUS || s->layout == TN_SAMPLE_CONTIGUOUS) t = plain_tensor(s, dtype, state);
-  else t = strided_tensor(s, dtype, state);
+  if (c->kind == CASE_META)
+    t = meta_tensor(s, dtype);
+  else if (c->kind == CASE_CONTIGUOUS || s->layout == TN_SAMPLE_CONTIGUOUS)
+    t = plain_tensor(s, dtype, state);
+  else
+    t = strided_tensor(s, dtype, state);
   c->tensors[c->n_tensors++] = t;
   return t;
 }
@@ -146,20 +161,15 @@ static tn_value default_argument(const op_case *c, uint32_t i) {
 
 static tn_value make_argument(op_case *c, uint32_t i, const tn_sample_arg *arg, uint64_t *state) {
   switch (arg->kind) {
-    case TN_SAMPLE_DEFAULT:
-      return default_argument(c, i);
-    case TN_SAMPLE_TENSOR:
-      return tn_value_tensor(make_tensor(c, &arg->tensors[0], state));
+    case TN_SAMPLE_DEFAULT: return default_argument(c, i);
+    case TN_SAMPLE_TENSOR: return tn_value_tensor(make_tensor(c, &arg->tensors[0], state));
     case TN_SAMPLE_TENSORS:
       TN_CHECK(arg->n_tensors <= CASE_LIST);
       for (uint32_t k = 0; k < arg->n_tensors; k++) c->lists[i][k] = make_tensor(c, &arg->tensors[k], state);
       return tn_value_tensors(c->lists[i], arg->n_tensors);
-    case TN_SAMPLE_VALUE:
-      return arg->value;
-    case TN_SAMPLE_TESTED_DTYPE:
-      return tn_value_dtype(c->dtype);
-    default:
-      return tn_value_none();
+    case TN_SAMPLE_VALUE: return arg->value;
+    case TN_SAMPLE_TESTED_DTYPE: return tn_value_dtype(c->dtype);
+    default: return tn_value_none();
   }
 }
 
@@ -193,7 +203,8 @@ tn_status case_run(op_case *c, const tn_op *op, op_results *out) {
     for (uint32_t i = 0; i < out->n; i++) out->t[i] = out->list[i];
   } else {
     out->n = op->n_outs;
-    for (uint32_t i = 0; i < out->n; i++) out->t[i] = out->values[i].kind == TN_VAL_TENSOR ? out->values[i].u.t : NULL;
+    for (uint32_t i = 0; i < out->n; i++)
+      out->t[i] = out->values[i].kind == TN_VAL_TENSOR ? out->values[i].u.t : NULL;
   }
   return TN_OK;
 }
@@ -210,18 +221,10 @@ static ref_arg reference_argument(const tn_value *v) {
   switch (v->kind) {
     case TN_VAL_BOOL:
     case TN_VAL_INT:
-    case TN_VAL_DTYPE:
-      a.num = (double)v->u.i;
-      break;
-    case TN_VAL_FLOAT:
-      a.num = v->u.f;
-      break;
-    case TN_VAL_STRING:
-      a.s = v->u.s;
-      break;
-    case TN_VAL_TENSOR:
-      a.t = read_tensor(v->u.t);
-      break;
+    case TN_VAL_DTYPE: a.num = (double)v->u.i; break;
+    case TN_VAL_FLOAT: a.num = v->u.f; break;
+    case TN_VAL_STRING: a.s = v->u.s; break;
+    case TN_VAL_TENSOR: a.t = read_tensor(v->u.t); break;
     case TN_VAL_LIST:
       a.ints = v->u.ints;
       a.floats = v->u.floats;
@@ -230,8 +233,7 @@ static ref_arg reference_argument(const tn_value *v) {
       a.ts = ref_alloc((v->count + 1) * sizeof *a.ts);
       for (uint32_t k = 0; k < v->count; k++) a.ts[k] = v->u.ts[k] ? read_tensor(v->u.ts[k]) : NULL;
       break;
-    default:
-      break;
+    default: break;
   }
   return a;
 }

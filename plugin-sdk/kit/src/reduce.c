@@ -58,7 +58,7 @@ tn_status tn_reduce_init(tn_reduce *r, uint64_t mask, uint32_t n_outputs, const 
   tni_iter_begin(&r->inner, 0, 1, flags);
   for (uint32_t k = 0; k < n_outputs; k++) r->outer.data[k] = (char *)outputs[k]->data;
   r->outer.data[n_outputs] = (char *)input->data;
-  r->inner.data[0] = NULL;
+  r->inner.data[0] = (char *)input->data;
   uint32_t kept = 0;
   for (uint32_t d = 0; d < input->ndim; d++) {
     /* An empty input is never read; its address may be NULL, which may not move. */
@@ -74,6 +74,9 @@ tn_status tn_reduce_init(tn_reduce *r, uint64_t mask, uint32_t n_outputs, const 
   }
   tni_iter_finish(&r->outer);
   tni_iter_finish(&r->inner);
+  /* A reduced dim that walks backwards was turned, so that it begins elsewhere: for every output alike. */
+  r->outer.data[n_outputs] += r->inner.data[0] - (char *)input->data;
+  r->inner.data[0] = NULL;
   return TN_OK;
 }
 
