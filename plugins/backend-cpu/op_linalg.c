@@ -145,8 +145,10 @@ static void split(gemm_job *job, int64_t wanted) {
     else
       down *= 2;
   }
-  job->rows = ((g->m + down - 1) / down + mr - 1) / mr * mr;
-  job->columns = ((g->n + across - 1) / across + nr - 1) / nr * nr;
+  /* As even as can be: tiles come in every height, panels in whole and half width. */
+  const int64_t half = nr / 2;
+  job->rows = (g->m + down - 1) / down;
+  job->columns = ((g->n + across - 1) / across + half - 1) / half * half;
   job->across = (g->n + job->columns - 1) / job->columns;
   job->rectangles = job->across * ((g->m + job->rows - 1) / job->rows);
 }
