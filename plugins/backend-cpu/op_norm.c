@@ -5,6 +5,7 @@
  * rstd have the wide dtype, as the entry fixes it.
  */
 #include <float.h>
+#include <math.h>
 
 #include "plugins/backend-cpu/cpu.h"
 
@@ -77,12 +78,19 @@ static tn_status forward_chunk(int64_t begin, int64_t end, int32_t worker, void 
   return TN_OK;
 }
 
+/* Of rows without elements, of which ATen says: the mean is 0, and what is divided by a number of 0 is NaN. */
+static tn_status fill_of_nothing(const norm_job *job, tn_value *out) {
+  const cpu_scalar zero = {0, 0}, nan = {NAN, 0};
+  if (!job->s.rms) TN_TRY(cpu_fill(out[1].u.v, &zero));
+  return cpu_fill(out[job->s.rms ? 1 : 2].u.v, &nan);
+}
+
 /* out: the result, means unless rms, reciprocal deviations. */
 static tn_status run_forward(tn_call *call, norm_job *job, const tn_value *input, const tn_value *weight,
                              const tn_value *bias, tn_value *out, tn_dtype dtype) {
   target t[3];
   int n = job->s.rms ? 2 : 3;
-  if (job->rows == 0) return TN_OK;
+  if (job->rows == 0) return fill_of_nothing(job, out);
   for (int i = 0; i < n; ++i) TN_TRY(begin_target(call, &out[i], dtype, &t[i]));
   TN_TRY(data_of(call, input, dtype, &job->input));
   TN_TRY(optional_data(call, weight, dtype, &job->s.weight));

@@ -107,23 +107,97 @@ TN_TEST(cpu_norm, bits_do_not_depend_on_threads) {
   for (int way = 0; way < 4; ++way) bits_stay(way & 1, way & 2);
 }
 
-/* Rows whose length ends inside a vector, a thousand from 0 and one wide: what is left is the error of a float32 sum
- * of such numbers, less than a rounding of the input. */
-TN_TEST(cpu_norm, rows_far_from_zero_keep_their_shape) {
-  enum { ROWS = 70, N = 1003 };
-  const int64_t n = N;
-  tn_tensor *x = cpu_tensor(CPU_SIZES(ROWS, N), TN_FLOAT32, 1000, 1001, 8), *y, *mean, *rstd;
+/* Against sums in double. A mean is as good as its sum: relative to the magnitudes summed. */
+static void check_rows(tn_tensor *x, int64_t n, double tolerance) {
+  tn_tensor *y, *mean, *rstd;
   TN_CHECK_OK(tn_native_layer_norm(x, &n, 1, NULL, NULL, 0, &y, &mean, &rstd));
-  double *a = cpu_values(x), *b = cpu_values(y);
-  for (int64_t r = 0; r < ROWS; ++r) {
-    double m = 0, v = 0;
-    for (int64_t i = 0; i < N; ++i) m += a[r * N + i] / N;
-    for (int64_t i = 0; i < N; ++i) v += (a[r * N + i] - m) * (a[r * N + i] - m) / N;
-    for (int64_t i = 0; i < N; ++i) TN_CHECK_DOUBLE(b[r * N + i], (a[r * N + i] - m) / sqrt(v), 1e-4);
+  double *a = cpu_values(x), *b = cpu_values(y), *means = cpu_values(mean), *rstds = cpu_values(rstd);
+  for (int64_t r = 0; r < tn_tensor_numel(x) / n; ++r) {
+    double m = 0, v = 0, magnitude = 0;
+    for (int64_t i = 0; i < n; ++i) m += a[r * n + i] / (double)n;
+    for (int64_t i = 0; i < n; ++i) magnitude += fabs(a[r * n + i]) / (double)n;
+    for (int64_t i = 0; i < n; ++i) v += (a[r * n + i] - m) * (a[r * n + i] - m) / (double)n;
+    TN_CHECK_DOUBLE(means[r], m, 2e-7 * magnitude);
+    TN_CHECK_DOUBLE(rstds[r] * sqrt(v), 1, 1e-6);
+    for (int64_t i = 0; i < n; ++i) {
+      const double right = (a[r * n + i] - m) / sqrt(v);
+      TN_CHECK_DOUBLE(b[r * n + i], right, tolerance * (1 + fabs(right)));
+    }
   }
   free(a);
   free(b);
-  release((tn_tensor *[]){x, y, mean, rstd}, 4);
+  free(means);
+  free(rstds);
+  release((tn_tensor *[]){y, mean, rstd}, 3);
+}
+
+/* Rows whose length ends inside a vector, a thousand from 0 and one wide. */
+TN_TEST(cpu_norm, rows_far_from_zero_keep_their_shape) {
+  tn_tensor *x = cpu_tensor(CPU_SIZES(70, 1003), TN_FLOAT32, 1000, 1001, 8);
+  check_rows(x, 1003, 2e-6);
+  tn_tensor_release(x);
+}
+
+/* A row whose first element, which sums are taken around, says nothing of the others; and one after it that is far from
+ * 0 as well. */
+TN_TEST(cpu_norm, rows_behind_an_outlier_keep_their_shape) {
+  enum { ROWS = 6, N = 1003 };
+  float *values = calloc((size_t)ROWS * N, sizeof *values);
+  const float first[ROWS] = {1e6f, -1e6f, 1e4f, 0, 3e4f, 1e-3f};
+  const double low[ROWS] = {-1, 1000, -1, 1000, 30, -1e-6};
+  uint64_t state = 11;
+  for (int r = 0; r < ROWS; ++r)
+    for (int i = 0; i < N; ++i)
+      values[r * N + i] = i ? (float)cpu_next(&state, low[r], low[r] + fabs(low[r])) : first[r];
+  tn_tensor *x = NULL;
+  TN_CHECK_OK(tn_tensor_from_host(values, (const int64_t[]){ROWS, N}, 2, TN_OPTIONS(.dtype = TN_FLOAT32), &x));
+  check_rows(x, N, 2e-6);
+  tn_tensor_release(x);
+  free(values);
+}
+
+/* The mean of nothing is 0 and its deviation not a number, as ATen has it. */
+TN_TEST(cpu_norm, rows_of_no_elements_have_mean_0_and_no_deviation) {
+  const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_BFLOAT16};
+  const int64_t n = 0;
+  for (int k = 0; k < 3; ++k) {
+    tn_tensor *x = cpu_tensor(CPU_SIZES(3, 0), dtypes[k], 0, 1, 1), *r[5];
+    TN_CHECK_OK(tn_native_layer_norm(x, &n, 1, NULL, NULL, 1e-5, &r[0], &r[1], &r[2]));
+    TN_CHECK_OK(tn__fused_rms_norm(x, &n, 1, NULL, NULL, &r[3], &r[4]));
+    TN_CHECK_INT(tn_tensor_numel(r[1]), 3);
+    double *mean = cpu_values(r[1]), *rstd = cpu_values(r[2]), *rms = cpu_values(r[4]);
+    for (int i = 0; i < 3; ++i) {
+      TN_CHECK_DOUBLE(mean[i], 0, 0);
+      TN_CHECK(isnan(rstd[i]));
+      TN_CHECK(isnan(rms[i]));
+    }
+    free(mean);
+    free(rstd);
+    free(rms);
+    tn_tensor_release(x);
+    release(r, 5);
+  }
+}
+
+/* An infinity or a NaN spoils its own row and no other, wherever it stands. */
+TN_TEST(cpu_norm, a_row_with_an_infinity_is_nan_and_its_neighbours_are_not) {
+  enum { ROWS = 4, N = 37 };
+  const float bad[] = {INFINITY, -INFINITY, NAN};
+  const int64_t n = N;
+  for (int k = 0; k < 3; ++k)
+    for (int at = 0; at < N; at += 9) {
+      float values[ROWS * N];
+      for (int i = 0; i < ROWS * N; ++i) values[i] = (float)(i % 7);
+      values[N + at] = bad[k];
+      tn_tensor *x = NULL, *y, *mean, *rstd;
+      TN_CHECK_OK(
+          tn_tensor_from_host(values, (const int64_t[]){ROWS, N}, 2, TN_OPTIONS(.dtype = TN_FLOAT32), &x));
+      TN_CHECK_OK(tn_native_layer_norm(x, &n, 1, NULL, NULL, 1e-5, &y, &mean, &rstd));
+      double *v = cpu_values(y);
+      for (int i = 0; i < ROWS * N; ++i) TN_CHECK_INT(isnan(v[i]) != 0, i / N == 1);
+      free(v);
+      release((tn_tensor *[]){x, y, mean, rstd}, 4);
+    }
 }
 
 TN_TEST(cpu_norm, gradients_of_weight_over_many_rows_agree_with_float64) {

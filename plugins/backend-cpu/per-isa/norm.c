@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * layer_norm and rms_norm of one contiguous row, their gradient with respect to the row, and the sums over rows that
- * are the gradients of weight and bias, in float32 and float64. Sums go by lanes.h; in float32 every element is
- * centred by the mean rounded to float32, which is exact near the mean, and what the rounding left is put right in
- * the sums and in the shift.
+ * are the gradients of weight and bias, in float32 and float64. Sums go by lanes.h; in float32 a row's statistics take
+ * one pass around its first element (Note [One pass for mean and variance]), and its elements are centred by the mean
+ * rounded to float32, which is exact near the mean; what the rounding left is put right in the shift.
  */
 #include <math.h>
 
@@ -15,26 +15,61 @@
 #define LOAD(p, i)         vf_load((p) + (i))
 #define LOAD_PART(p, i, m) lanes_load_part((p) + (i), m, 0)
 
-static double sum_row(const float *x, int64_t n) {
-  lanes_wide wide = lanes_zero();
-#define TERM(i)    LOAD(x, i)
-#define PART(i, m) LOAD_PART(x, i, m)
-  LANES_SUM(n, TERM, PART, wide);
-#undef TERM
-#undef PART
-  return lanes_join(wide);
+/* Sums of x - centre and of its square. */
+typedef struct norm_sums {
+  double sum, squares;
+} norm_sums;
+
+/* By Note [Pairwise blocks] with four partial sums. */
+static norm_sums sums_around(const float *x, int64_t n, float centre) {
+  const vf c = vf_set(centre), zero = vf_set(0);
+  lanes_wide sums = lanes_zero(), squares = lanes_zero();
+  for (int64_t begin = 0; begin < n; begin += F32_BLOCK) {
+    const int64_t end = n - begin < F32_BLOCK ? n : begin + F32_BLOCK;
+    vf a[4] = {zero, zero, zero, zero}, b[4] = {zero, zero, zero, zero};
+    int64_t i = begin;
+    for (; i + 4 * F32_LANES <= end; i += 4 * F32_LANES)
+      for (int k = 0; k < 4; ++k) {
+        const vf d = LOAD(x, i + k * F32_LANES) - c;
+        a[k] += d;
+        b[k] = vf_fma(d, d, b[k]);
+      }
+    for (; i + F32_LANES <= end; i += F32_LANES) {
+      const vf d = LOAD(x, i) - c;
+      a[0] += d;
+      b[0] = vf_fma(d, d, b[0]);
+    }
+    if (i < end) {
+      const vf d = lanes_load_part(x + i, end - i, centre) - c;
+      a[1] += d;
+      b[1] = vf_fma(d, d, b[1]);
+    }
+    lanes_widen(&sums, (a[0] + a[1]) + (a[2] + a[3]));
+    lanes_widen(&squares, (b[0] + b[1]) + (b[2] + b[3]));
+  }
+  return (norm_sums){lanes_join(sums), lanes_join(squares)};
 }
 
-static double sum_squares(const float *x, int64_t n, float centre) {
-  lanes_wide wide = lanes_zero();
-  const vf c = vf_set(centre);
-#define SQUARE(v)  ((v) * (v))
-#define TERM(i)    SQUARE(LOAD(x, i) - c)
-#define PART(i, m) SQUARE(lanes_load_part(x + (i), m, centre) - c)
-  LANES_SUM(n, TERM, PART, wide);
-#undef TERM
-#undef PART
-  return lanes_join(wide);
+/* Note [One pass for mean and variance]
+ * Sums of d = x - c and of d * d give the mean, c + sum(d) / n, and the variance, sum(d * d) / n - (sum(d) / n)^2. With
+ * c = 0 the difference loses everything for a row far from 0. With c the row's first element, which is exact to
+ * subtract from its neighbours, it loses little: usually the element is within a few deviations of the mean. Where it
+ * is not, seen by what has been summed, the row is summed once more around the mean that came out, which is near
+ * enough then. So does a row with a NaN or an infinity, to no effect. */
+enum { DEVIATIONS_SQUARED = 16 };
+
+static double moments(const float *x, int64_t n, double *out_mean) {
+  const double inverse = 1.0 / (double)n;
+  float centre = isfinite(x[0]) ? x[0] : 0;
+  for (int again = 0;; ++again) {
+    const norm_sums s = sums_around(x, n, centre);
+    const double off = s.sum * inverse, var = s.squares * inverse - off * off, mean = (double)centre + off;
+    if (again || off * off <= DEVIATIONS_SQUARED * var) {
+      *out_mean = mean;
+      return var < 0 ? 0 : var;
+    }
+    centre = isfinite((float)mean) ? (float)mean : 0;
+  }
 }
 
 /* With the elements of p from i on, m of them; p may be NULL. */
@@ -55,8 +90,8 @@ static inline vf plus_part(vf v, const float *p, int64_t i, int64_t m) {
   return v;
 }
 
-/* o = ((x - c) * rstd + shift) * w + b. Three passes over a row, of which the first waits for memory: so this one, the
- * last, asks for the next row, which lies behind. */
+/* o = ((x - c) * rstd + shift) * w + b. Asks for the next row, which lies behind: then memory is read while results
+ * are written to it. */
 static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift, float *o) {
   const float *w = s->weight, *b = s->bias;
   const bool stream = s->stream;
@@ -78,15 +113,13 @@ static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift
 }
 
 static void forward_f32(const cpu_norm *s, const void *input, void *out, void *out_mean, void *out_rstd) {
-  const double n = (double)s->n, mean = s->rms ? 0 : sum_row(input, s->n) / n;
+  double mean = 0;
+  const double var = s->rms ? sums_around(input, s->n, 0).squares / (double)s->n : moments(input, s->n, &mean);
   const float centre = (float)mean;
-  const double error = mean - centre, mean_square = sum_squares(input, s->n, centre) / n;
-  double var = mean_square - error * error;
-  if (var < 0) var = 0;
   const double rstd = 1 / sqrt(var + s->eps);
   if (!s->rms) *(float *)out_mean = centre;
   *(float *)out_rstd = (float)rstd;
-  const double shift = s->rms ? 0 : -error * rstd;
+  const double shift = -(mean - (double)centre) * rstd;
   scale_row(s, input, vf_set(centre), vf_set((float)rstd), vf_set((float)shift), out);
 }
 
