@@ -194,7 +194,7 @@ static inline void lanes_stream_end(void) {
 #define LANES_EACH(n, out, TERM, PART)                                                              \
   do {                                                                                              \
     const int64_t lanes_n_ = (n);                                                                   \
-    int64_t lanes_i_ = stream ? lanes_stream_head(out, lanes_n_) : 0;                               \
+    int64_t lanes_i_ = lanes_stream_head(out, lanes_n_);                                            \
     if (lanes_i_) lanes_store_part(out, PART(0, lanes_i_), lanes_i_);                               \
     if (stream)                                                                                     \
       for (; lanes_i_ + F32_LANES <= lanes_n_; lanes_i_ += F32_LANES)                               \

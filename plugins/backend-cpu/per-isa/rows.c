@@ -8,6 +8,7 @@
 #include "plugins/backend-cpu/per-isa/lanes.h"
 #include "plugins/backend-cpu/per-isa/math.h"
 #include "plugins/backend-cpu/per-isa/per_isa.h"
+#include "plugins/backend-cpu/per-isa/places.h"
 
 static inline double f64_exp_wide(double x) { return exp(x); }
 
@@ -61,64 +62,116 @@ const cpu_row_fns CPU_FN(cpu_rows_f64) = {
 
 /* ------------------------------------------------------------------ float32 */
 
+typedef uint32_t vu __attribute__((vector_size(VEC_BYTES), may_alias));
+
 #define ROW_INLINE inline __attribute__((always_inline))
 
-/* Elements whose exponentials are summed while they are in the first cache. */
+/* Elements whose exponentials are kept on the stack, in the first cache. */
 enum { EXP_BLOCK = 1024 };
 
+#define LOAD(p, i)         vf_load((p) + (i))
+#define LOAD_PART(p, i, m) lanes_load_part((p) + (i), m, 0)
+
+/* The greatest element that is a number, -infinity if there is none. Nobody needs to be told of a NaN here: its
+ * exponential makes the row's sum NaN, whatever was subtracted. */
 static float f32_row_max(const float *x, int64_t n) {
-  cpu_acc acc = {.f = -INFINITY};
-  CPU_FN(cpu_fold)(CPU_MAX, TN_FLOAT32)(x, n, 0, &acc);
-  return (float)acc.f;
+  const vf least = vf_set(-INFINITY);
+  vf best[4] = {least, least, least, least};
+  int64_t i = 0;
+  for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES)
+    for (int k = 0; k < 4; ++k) best[k] = lanes_max(LOAD(x, i + k * F32_LANES), best[k]);
+  for (; i + F32_LANES <= n; i += F32_LANES) best[0] = lanes_max(LOAD(x, i), best[0]);
+  if (i < n) best[1] = lanes_max(lanes_load_part(x + i, n - i, -INFINITY), best[1]);
+  return places_best(lanes_max(lanes_max(best[0], best[1]), lanes_max(best[2], best[3])), true);
 }
 
-/* o = exp(x - max), n <= EXP_BLOCK. The last, incomplete vector goes through memory of full width, so that every
- * element is computed by the same instructions. o may be x. */
-static void exp_block(float *o, const float *x, int64_t n, float max) {
-  const int64_t whole = n / F32_LANES * F32_LANES;
-  float lane[F32_LANES];
-  CPU_INDEPENDENT for (int64_t i = 0; i < whole; ++i) o[i] = f32_exp(x[i] - max);
-  if (whole == n) return;
-  vf_store(lane, lanes_load_part(x + whole, n - whole, max));
-  for (int i = 0; i < F32_LANES; ++i) lane[i] = f32_exp(lane[i] - max);
-  lanes_store_part(o + whole, vf_load(lane), n - whole);
+/* Vectors whose exponentials are computed in step: one alone is a chain of sixty cycles, and what waits in it fills
+ * the processor's queue before enough others have begun. As many as there are registers for. */
+enum { EXP_SIDE = VEC_BYTES == 64 ? 4 : 2 };
+
+/* exp of each lane of x[0 .. count), by the steps of exp_split_f (math_f32.h, with its error), 0 below -104. below: no
+ * lane is above 0, as a softmax has it, and the upper bound need not be looked at. Written in vectors since a compiler, which has to keep
+ * NaN, makes five instructions of each bound and two halves of the power of two; here a bound is one (lanes_max
+ * returns its second operand where either is NaN) and so, where the set has it, is the power. */
+static ROW_INLINE void exp_vectors(vf *x, int count, bool below) {
+  const vf rounder = vf_set(ROUNDER_F + 2 * BIAS_F);
+  vf k[EXP_SIDE], n[EXP_SIDE], r[EXP_SIDE], q[EXP_SIDE];
+#define STEP(...) _Pragma("GCC unroll 4") for (int i = 0; i < count; ++i) __VA_ARGS__
+  STEP(x[i] = lanes_max(vf_set(-104.0f), x[i]));
+  if (!below) STEP(x[i] = lanes_min(vf_set(89.0f), x[i]));
+  STEP(k[i] = vf_fma(x[i], vf_set(LOG2_E_F), rounder));
+  STEP(n[i] = k[i] - rounder);
+  STEP(r[i] = vf_fma(n[i], vf_set(-LN2_HIGH_F), x[i]));
+  STEP(r[i] = vf_fma(n[i], vf_set(-LN2_LOW_F), r[i]));
+  STEP(q[i] = vf_fma(vf_set(0x1.6ac778p-10f), r[i], vf_set(0x1.123de2p-7f)));
+  STEP(q[i] = vf_fma(q[i], r[i], vf_set(0x1.555858p-5f)));
+  STEP(q[i] = vf_fma(q[i], r[i], vf_set(0x1.55548cp-3f)));
+  STEP(q[i] = vf_fma(q[i], r[i], vf_set(0x1.fffffcp-2f)));
+  STEP(r[i] = vf_fma(r[i] * r[i], q[i], r[i]));
+#if defined(__AVX512F__)
+  STEP(x[i] = (vf)_mm512_scalef_ps((__m512)(r[i] + 1.0f), (__m512)n[i]));
+#else
+  STEP({
+    const vu both = (vu)k[i], half = both >> 1;
+    const vf power = (vf)(half << 23);
+    x[i] = vf_fma(power, r[i], power) * (vf)((both - half) << 23);
+  });
+#endif
+#undef STEP
 }
 
-static void add_row(lanes_wide *wide, const float *p, int64_t n) {
-#define TERM(i)    vf_load(p + (i))
-#define PART(i, m) lanes_load_part(p + (i), m, 0)
-  LANES_SUM(n, TERM, PART, *wide);
-#undef TERM
-#undef PART
+static ROW_INLINE vf exp_vector(vf x, bool below) {
+  exp_vectors(&x, 1, below);
+  return x;
 }
 
-/* The sum of exp(x - max); kept: the exponentials go to o, else only through a block on the stack. */
-static double f32_sum_exp(float *o, const float *x, int64_t n, float max, bool kept) {
-  float block[EXP_BLOCK];
+/* The sum of exp(x - max), by Note [Pairwise blocks] with four partial sums; keep: the exponentials go to o, which may
+ * be x. The longest pass of a row asks for the next one, which lies behind it where rows are many. */
+static ROW_INLINE double sum_exp(float *o, const float *x, int64_t n, float max, bool keep, bool below) {
+  const vf m = vf_set(max);
   lanes_wide wide = lanes_zero();
-  for (int64_t i = 0; i < n; i += EXP_BLOCK) {
-    const int64_t m = n - i < EXP_BLOCK ? n - i : EXP_BLOCK;
-    float *to = kept ? o + i : block;
-    exp_block(to, x + i, m, max);
-    add_row(&wide, to, m);
+  for (int64_t begin = 0; begin < n; begin += F32_BLOCK) {
+    const int64_t end = n - begin < F32_BLOCK ? n : begin + F32_BLOCK;
+    vf sum[4] = {vf_set(0), vf_set(0), vf_set(0), vf_set(0)};
+    int64_t i = begin;
+    for (; i + 4 * F32_LANES <= end; i += 4 * F32_LANES)
+      for (int k = 0; k < 4; k += EXP_SIDE) {
+        const int64_t at = i + k * F32_LANES;
+        vf e[EXP_SIDE];
+        for (int j = 0; j < EXP_SIDE; ++j) {
+          __builtin_prefetch(x + n + at + j * F32_LANES);
+          e[j] = LOAD(x, at + j * F32_LANES) - m;
+        }
+        exp_vectors(e, EXP_SIDE, below);
+        for (int j = 0; j < EXP_SIDE; ++j) {
+          if (keep) vf_store(o + at + j * F32_LANES, e[j]);
+          sum[k + j] += e[j];
+        }
+      }
+    for (; i + F32_LANES <= end; i += F32_LANES) {
+      const vf e = exp_vector(LOAD(x, i) - m, below);
+      if (keep) vf_store(o + i, e);
+      sum[0] += e;
+    }
+    if (i < end) {
+      const vf e = exp_vector(lanes_load_part(x + i, end - i, -INFINITY) - m, below);
+      if (keep) lanes_store_part(o + i, e, end - i);
+      sum[1] += e;
+    }
+    lanes_widen(&wide, (sum[0] + sum[1]) + (sum[2] + sum[3]));
   }
   return lanes_join(wide);
 }
 
-/* The last pass over a row asks for the next one, which lies behind it where rows are many. */
-#define NEXT(p, i)         __builtin_prefetch((const float *)(p) + n + (i))
-#define LOAD(p, i)         vf_load((p) + (i))
-#define LOAD_PART(p, i, m) lanes_load_part((p) + (i), m, 0)
-
-/* One exponential an element: they are kept in out and scaled there. A row that is to be stored past the caches,
- * and is short, keeps them on the stack instead. */
+/* One exponential an element: in a block on the stack if the row is that short, so that a result is stored once, else
+ * in out, where they are scaled. */
 static ROW_INLINE void softmax_row(void *out, const void *x, int64_t n, bool stream) {
-  float block[EXP_BLOCK], *o = out;
-  stream = stream && n <= EXP_BLOCK;
-  float *kept = stream ? block : o;
+  float block[EXP_BLOCK] __attribute__((aligned(VEC_BYTES))), *o = out;
+  float *kept = n <= EXP_BLOCK ? block : o;
+  stream = stream && kept == block;
   const float max = f32_row_max(x, n);
-  const vf scale = vf_set((float)(1.0 / f32_sum_exp(kept, x, n, max, true)));
-#define TERM(i)    (NEXT(x, i), LOAD(kept, i) * scale)
+  const vf scale = vf_set((float)(1.0 / sum_exp(kept, x, n, max, true, true)));
+#define TERM(i)    (LOAD(kept, i) * scale)
 #define PART(i, m) (LOAD_PART(kept, i, m) * scale)
   LANES_EACH(n, o, TERM, PART);
 #undef TERM
@@ -129,8 +182,8 @@ static ROW_INLINE void log_softmax_row(void *out, const void *x, int64_t n, bool
   const float *p = x;
   float *o = out;
   const float best = f32_row_max(x, n);
-  const vf max = vf_set(best), shift = vf_set((float)log(f32_sum_exp(NULL, x, n, best, false)));
-#define TERM(i)    (NEXT(p, i), (LOAD(p, i) - max) - shift)
+  const vf max = vf_set(best), shift = vf_set((float)log(sum_exp(NULL, x, n, best, false, true)));
+#define TERM(i)    ((LOAD(p, i) - max) - shift)
 #define PART(i, m) ((LOAD_PART(p, i, m) - max) - shift)
   LANES_EACH(n, o, TERM, PART);
 #undef TERM
@@ -139,7 +192,7 @@ static ROW_INLINE void log_softmax_row(void *out, const void *x, int64_t n, bool
 
 static double f32_logsumexp(const void *x, int64_t n) {
   const float max = f32_row_max(x, n), shift = isinf(max) ? 0 : max;
-  return log(f32_sum_exp(NULL, x, n, shift, false)) + (double)shift;
+  return log(sum_exp(NULL, x, n, shift, false, false)) + (double)shift;
 }
 
 static ROW_INLINE void softmax_backward_row(void *out, const void *grad, const void *y, int64_t n,
@@ -163,17 +216,17 @@ static ROW_INLINE void softmax_backward_row(void *out, const void *grad, const v
 static ROW_INLINE void log_softmax_backward_row(void *out, const void *grad, const void *y, int64_t n,
                                                 bool stream) {
   const float *g = grad, *v = y;
-  float *o = out, block[EXP_BLOCK];
+  float *o = out;
   lanes_wide wide = lanes_zero();
-  add_row(&wide, g, n);
+#define TERM(i)    LOAD(g, i)
+#define PART(i, m) LOAD_PART(g, i, m)
+  LANES_SUM(n, TERM, PART, wide);
+#undef TERM
+#undef PART
   const vf sum = vf_set((float)lanes_join(wide));
-#define TERM(j)    (LOAD(g + i, j) - LOAD(block, j) * sum)
-#define PART(j, m) (LOAD_PART(g + i, j, m) - LOAD_PART(block, j, m) * sum)
-  for (int64_t i = 0; i < n; i += EXP_BLOCK) {
-    const int64_t m = n - i < EXP_BLOCK ? n - i : EXP_BLOCK;
-    exp_block(block, v + i, m, 0);
-    LANES_EACH(m, o + i, TERM, PART);
-  }
+#define TERM(i)    (LOAD(g, i) - exp_vector(LOAD(v, i), false) * sum)
+#define PART(i, m) (LOAD_PART(g, i, m) - exp_vector(LOAD_PART(v, i, m), false) * sum)
+  LANES_EACH(n, o, TERM, PART);
 #undef TERM
 #undef PART
 }
