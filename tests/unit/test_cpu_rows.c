@@ -6,7 +6,8 @@
  */
 #include "test_cpu.h"
 
-static const int64_t SIZES[] = {1, 3, 4, 15, 16, 17, 63, 64, 65, 127, 513, 1000, 1023, 1024, 1025, 4099, 70001};
+static const int64_t SIZES[] = {1, 3, 4, 15, 16, 17, 63, 64, 65, 127, 513, 1000, 1023, 1024, 1025, 4099,
+                                70001};
 
 static void check(const double *got, const double *right, int64_t n, double tolerance, double floor) {
   for (int64_t i = 0; i < n; ++i) TN_CHECK_DOUBLE(got[i], right[i], tolerance * fabs(right[i]) + floor);

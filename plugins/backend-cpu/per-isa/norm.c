@@ -114,7 +114,8 @@ static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift
 
 static void forward_f32(const cpu_norm *s, const void *input, void *out, void *out_mean, void *out_rstd) {
   double mean = 0;
-  const double var = s->rms ? sums_around(input, s->n, 0).squares / (double)s->n : moments(input, s->n, &mean);
+  const double var =
+      s->rms ? sums_around(input, s->n, 0).squares / (double)s->n : moments(input, s->n, &mean);
   const float centre = (float)mean;
   const double rstd = 1 / sqrt(var + s->eps);
   if (!s->rms) *(float *)out_mean = centre;

@@ -90,9 +90,9 @@ static float f32_row_max(const float *x, int64_t n) {
 enum { EXP_SIDE = VEC_BYTES == 64 ? 4 : 2 };
 
 /* exp of each lane of x[0 .. count), by the steps of exp_split_f (math_f32.h, with its error), 0 below -104. below: no
- * lane is above 0, as a softmax has it, and the upper bound need not be looked at. Written in vectors since a compiler, which has to keep
- * NaN, makes five instructions of each bound and two halves of the power of two; here a bound is one (lanes_max
- * returns its second operand where either is NaN) and so, where the set has it, is the power. */
+ * lane is above 0, as a softmax has it, and the upper bound need not be looked at. Written in vectors since a compiler,
+ * which has to keep NaN, makes five instructions of each bound and two halves of the power of two; here a bound is one
+ * (lanes_max returns its second operand where either is NaN) and so, where the set has it, is the power. */
 static ROW_INLINE void exp_vectors(vf *x, int count, bool below) {
   const vf rounder = vf_set(ROUNDER_F + 2 * BIAS_F);
   vf k[EXP_SIDE], n[EXP_SIDE], r[EXP_SIDE], q[EXP_SIDE];
