@@ -195,6 +195,7 @@ static void forget_mates(void) {
 static int32_t gather(int32_t n) {
   if (team.started_generation != atomic_load(&team.generation)) forget_mates();
   if (team.n_mates >= n) return n;
+  tni_topology_bind_prepare();
   tni_mutex_lock(&team.mutex);
   mate **mates = tni_realloc(team.mates, (size_t)n * sizeof *mates);
   if (mates) {

@@ -144,10 +144,19 @@ static int policy(const tni_topology *t) {
 
 const char *tni_topology_binding(void) { return bind_names[policy(tni_topology_get())]; }
 
+static bool never_binds(void) {
+  const char *wish = getenv("TENON_BIND");
+  return wish && strcmp(wish, "off") == 0;
+}
+
+/* Reading replaces the environment for a moment (Note [hwloc's plugins]), which no worker may do beside the program. */
+void tni_topology_bind_prepare(void) {
+  if (!never_binds()) (void)tni_topology_get();
+}
+
 /* A failure is no failure of the region: the thread runs where it may. */
 void tni_topology_bind(int32_t index) {
-  const char *wish = getenv("TENON_BIND");
-  if (wish && strcmp(wish, "off") == 0) return; /* before the topology is read */
+  if (never_binds()) return; /* before the topology is read */
   const tni_topology *t = tni_topology_get();
   int how = policy(t);
   if (how == BIND_OFF) return;

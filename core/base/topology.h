@@ -29,6 +29,8 @@ int32_t tni_topology_threads(void);
 
 /* Binds the calling thread as worker `index` of the pool should be: TENON_BIND. */
 void tni_topology_bind(int32_t index);
+/* Reads what binding needs, on the calling thread: before workers run that call tni_topology_bind. */
+void tni_topology_bind_prepare(void);
 /* What TENON_BIND comes to on this machine: "off", "nodes" or "cores". */
 const char *tni_topology_binding(void);
 
