@@ -133,7 +133,8 @@ static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   call->flags |= TN_CALL_IN_PLACE | TN_CALL_FLAT;
   tn_status status = cell->fast_fn(call, args, &target);
   if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
-  if (TNI_LIKELY(status != TN_DECLINED)) tni_version_bump(args[0].u.t); /* also what failed may have written */
+  /* What failed may have written, too; but kernels take their memory first. */
+  if (TNI_LIKELY(status != TN_DECLINED && status != TN_ERR_OUT_OF_MEMORY)) tni_version_bump(args[0].u.t);
   call->flags &= ~(uint32_t)(TN_CALL_IN_PLACE | TN_CALL_FLAT);
   return status;
 }

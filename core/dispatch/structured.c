@@ -324,9 +324,10 @@ static tn_status settle_targets(tni_step *step) {
   return TN_OK;
 }
 
-/* The kernel failed and may have written before: what it was given to write counts as written. A temporary, which
- * no target has seen, does not. */
-static void count_failed_writes(const tni_step *step) {
+/* The kernel failed and may have written before: what it was given to write counts as written, unless memory ran out,
+ * before which kernels write nothing. A temporary, which no target has seen, does not count. */
+static void count_failed_writes(const tni_step *step, tn_status status) {
+  if (status == TN_OK || status == TN_DECLINED || status == TN_ERR_OUT_OF_MEMORY) return;
   for (uint32_t i = 0; i < step->n_out; ++i) {
     tn_tensor *t = step->target[i];
     if (t && step->result[i] == t && !(step->counted >> i & 1)) tni_version_bump(t);
@@ -373,7 +374,7 @@ static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
   tn_status status = run_chain(call, step, meta, args, out);
   call->flags &= ~(uint32_t)TN_CALL_IN_PLACE;
   call->core = NULL;
-  if (status != TN_OK && status != TN_DECLINED) count_failed_writes(step);
+  count_failed_writes(step, status);
   return status;
 }
 

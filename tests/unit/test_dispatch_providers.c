@@ -352,6 +352,28 @@ TN_TEST(dispatch_version, a_kernel_that_fails_half_way_has_written) {
   }
 }
 
+static tn_status has_no_memory(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call, (void)args, (void)out;
+  return tn_fail(TN_ERR_OUT_OF_MEMORY, "nothing left");
+}
+
+/* Kernels take their memory before the first write: a step that is made again later finds what was saved. */
+TN_TEST(dispatch_version, a_kernel_without_memory_has_not_written) {
+  static tni_kernel poor = {.fn = has_no_memory};
+  tn_tensor *m = matrix(lab(), 2, 3), *t, *v = vector(lab(), 3), *y = vector(lab(), 3);
+  private_kernel_add("neg", "lab", &poor);
+  TN_CHECK_OK(tn_t(m, &t));
+  TN_CHECK_FAILS(tn_neg_(t), TN_ERR_OUT_OF_MEMORY, "nothing left");
+  TN_CHECK_FAILS(tn_neg_(v), TN_ERR_OUT_OF_MEMORY, "nothing left");
+  TN_CHECK_FAILS(tn_neg_out(v, y), TN_ERR_OUT_OF_MEMORY, "nothing left");
+  TN_CHECK_INT(version(m) + version(v) + version(y), 0);
+  private_kernel_remove("neg", &poor);
+  tn_tensor_release(y);
+  tn_tensor_release(v);
+  tn_tensor_release(t);
+  tn_tensor_release(m);
+}
+
 /* ------------------------------------------------------------------ writes that are no result */
 
 static tn_status scale(tn_call *call, const tn_value *args, tn_value *out) {

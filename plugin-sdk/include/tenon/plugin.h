@@ -48,7 +48,8 @@ enum {
  *   - a Tensor[] result: the caller gives out[0] as a list whose u.p is its own array of tn_tensor* and whose
  *     count is that array's capacity; the callee stores owned tensors there and sets count. More results than
  *     capacity: TN_ERR_INVALID_ARGUMENT that says how many there are.
- * On failure nothing in out is owned by the caller. */
+ * On failure nothing in out is owned by the caller. What a failed backend kernel was to write counts as written, except
+ * after TN_ERR_OUT_OF_MEMORY: a kernel takes the memory that it needs before its first write. */
 typedef tn_status (*tn_kernel_fn)(tn_call *call, const tn_value *args, tn_value *out);
 
 /* What surrounds one kernel call. 104 bytes, frozen. Valid until the kernel returns. */
