@@ -180,6 +180,9 @@ int32_t tni_cpu_count(void);
 /* host->parallel_for: fixed chunks, run by threads of ours or by libgomp's. See core/base/parallel.c. */
 tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ctx);
 tn_status tni_parallel_set_threads(int32_t n); /* 1 .. 1024 */
+/* host->num_threads. A kernel sizes its workers' memory by it, so regions that this thread asks for afterwards have no
+ * more workers, even if another thread raises the number in between. */
+int32_t tni_parallel_tell_threads(void);
 int32_t tni_parallel_threads(void);            /* what was set, TENON_NUM_THREADS, OMP_NUM_THREADS, or the default */
 void tni_parallel_stop(void); /* joins the workers; the next region starts them again */
 /* A provider that computes with this thread runtime ("libgomp", from its manifest) is open: from now on its threads

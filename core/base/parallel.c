@@ -82,7 +82,9 @@ tn_status tni_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, void *ct
   if (grain < 1) grain = 1;
   if (n <= grain) return fn(0, n, own_number(), ctx);
   int64_t most = n / grain + (n % grain != 0);
-  int32_t threads = tni_parallel_threads(), n_chunks = most < threads ? (int32_t)most : threads;
+  int32_t threads = tni_parallel_threads(), told = tni_tls.threads_told;
+  if (told && told < threads) threads = told;
+  int32_t n_chunks = most < threads ? (int32_t)most : threads;
   tni_chunks c = {.fn = fn, .ctx = ctx, .n = n, .chunk = n / n_chunks + (n % n_chunks != 0)};
   n_chunks = (int32_t)(n / c.chunk + (n % c.chunk != 0));
   if (n_chunks == 1 || tni_tls.parallel_worker) return run_here(&c, n_chunks);
@@ -126,12 +128,15 @@ int32_t tni_parallel_threads(void) {
   return decided;
 }
 
+int32_t tni_parallel_tell_threads(void) { return tni_tls.threads_told = tni_parallel_threads(); }
+
 tn_status tni_parallel_set_threads(int32_t n) {
   if (n < 1 || n > TNI_THREADS_MOST)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "number of threads: expected 1 to %d, got %d", TNI_THREADS_MOST,
                    n);
   atomic_store_explicit(&threads_now, n, memory_order_relaxed);
   atomic_store(&threads_from, "the program");
+  tni_tls.threads_told = 0;
   return TN_OK;
 }
 

@@ -35,6 +35,7 @@ typedef struct tni_thread {
   struct tni_graph_task *task; /* the backward run that this thread works for, or NULL */
   int32_t backward_depth;      /* nested backward calls on this thread */
   int32_t parallel_worker;     /* inside parallel_for: own worker number + 1, else 0 */
+  int32_t threads_told;        /* host->num_threads' last answer here; 0: none since the program set the number */
   uint64_t sequence_nr;        /* next autograd node */
   struct tni_node *dying;      /* autograd nodes that the release now running still has to free */
   bool freeing_nodes;          /* such a release is running on this thread */

@@ -245,6 +245,33 @@ TN_TEST(threads, several_threads_stop_an_idle_pool) {
   tni_parallel_stop();
 }
 
+static void *raise_threads(void *p) {
+  TN_CHECK_OK(tni_parallel_set_threads(4));
+  return p;
+}
+static tn_status count_worker(int64_t begin, int64_t end, int32_t worker, void *ctx) {
+  (void)begin, (void)end;
+  atomic_fetch_or((_Atomic uint64_t *)ctx, (uint64_t)1 << worker);
+  return TN_OK;
+}
+
+/* As a kernel does: asks how many workers there may be, sizes their memory, and opens a region. */
+TN_TEST(threads, a_region_has_no_more_workers_than_its_thread_was_told) {
+  _Atomic uint64_t workers = 0;
+  pthread_t other;
+  TN_CHECK_OK(tni_parallel_set_threads(2));
+  TN_CHECK_INT(tni_parallel_tell_threads(), 2);
+  TN_CHECK_INT(pthread_create(&other, NULL, raise_threads, NULL), 0);
+  pthread_join(other, NULL);
+  TN_CHECK_OK(tni_parallel_for(64, 1, count_worker, &workers));
+  TN_CHECK_INT(workers, 3);
+  TN_CHECK_INT(tni_parallel_tell_threads(), 4); /* from here on there may be four */
+  TN_CHECK_OK(tni_parallel_for(64, 1, count_worker, &workers));
+  TN_CHECK_INT(workers, 15);
+  TN_CHECK_OK(tni_parallel_set_threads(2));
+  tni_parallel_stop();
+}
+
 /* Two workers run chunks at once; each opens a nested region. */
 typedef struct places {
   pthread_barrier_t both;
