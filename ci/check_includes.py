@@ -15,7 +15,7 @@ import tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
-SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/operator.h",
+SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/plugin_profiler.h", "tenon/plugin_compiler.h", "tenon/operator.h",
        "tenon/layout.h"}
 APP = {"tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}

@@ -50,7 +50,49 @@ static tn_status row_call(const tn_op *op, const tn_value *args, tn_value *out) 
 
 static const char *row_op_name(const tn_op *op) { return op ? op->name : "?"; }
 
+static const char *row_op_schema(const tn_op *op) { return op ? op->schema_text : ""; }
+
 static void row_tensor_retain(tn_tensor *tensor) { tn_tensor_retain(tensor); }
+
+/* ------------------------------------------------------------------ services of minor 2 */
+
+static tn_status unserved(const char *row) { return TN_FAIL(TN_ERR_UNSUPPORTED, "this host does not serve %s", row); }
+static tn_status row_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table) {
+  (void)reg, (void)name, (void)version, (void)table;
+  return unserved("register_interface");
+}
+static tn_status row_layer_slot(tn_call *call, void ***out_slot) {
+  (void)call, (void)out_slot;
+  return unserved("layer_slot");
+}
+static tn_status row_tensor_from_memory(const tn_foreign_def *desc, tn_tensor **out_tensor) {
+  (void)desc, (void)out_tensor;
+  return unserved("tensor_from_memory");
+}
+static tn_status row_find_interface(const char *name, uint32_t version, const void **out_table) {
+  (void)name, (void)version, (void)out_table;
+  return unserved("find_interface");
+}
+static tn_status row_pinned_alloc(tn_device device, uint64_t size_bytes, tn_memory *out_memory) {
+  (void)device, (void)size_bytes, (void)out_memory;
+  return unserved("pinned_alloc");
+}
+static void row_pinned_free(tn_device device, const tn_memory *memory) { (void)device, (void)memory; }
+static tn_status row_profiler_attach(const struct tn_profiler_def *def, uint64_t *out_handle) {
+  (void)def, (void)out_handle;
+  return unserved("profiler_attach");
+}
+static tn_status row_profiler_detach(uint64_t handle) {
+  (void)handle;
+  return unserved("profiler_detach");
+}
+static void row_range_begin(const char *name) { (void)name; }
+static void row_range_end(void) {}
+static tn_status row_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled) {
+  (void)def, (void)out_compiled;
+  return unserved("compile");
+}
+static void row_compiled_free(struct tn_compiled *compiled) { (void)compiled; }
 
 /* ------------------------------------------------------------------ the table */
 
@@ -77,7 +119,20 @@ static const tn_host host = {.struct_size = sizeof host,
                              .register_kernel = tni_register_kernel,
                              .register_backend = tni_register_backend,
                              .register_layer = tni_register_layer,
-                             .register_operator = tni_register_operator};
+                             .register_operator = tni_register_operator,
+                             .register_interface = row_register_interface,
+                             .op_schema = row_op_schema,
+                             .layer_slot = row_layer_slot,
+                             .tensor_from_memory = row_tensor_from_memory,
+                             .find_interface = row_find_interface,
+                             .pinned_alloc = row_pinned_alloc,
+                             .pinned_free = row_pinned_free,
+                             .profiler_attach = row_profiler_attach,
+                             .profiler_detach = row_profiler_detach,
+                             .range_begin = row_range_begin,
+                             .range_end = row_range_end,
+                             .compile = row_compile,
+                             .compiled_free = row_compiled_free};
 
 const tn_host *tni_host(void) { return &host; }
 

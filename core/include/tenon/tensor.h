@@ -35,7 +35,6 @@ TN_EXPORT void tn_tensor_release(tn_tensor *tensor);      /* NULL is allowed */
 
 /* ------------------------------------------------------------------ geometry: inline reads of the view */
 
-static inline const tn_view *tn_tensor_view(const tn_tensor *t) { return (const tn_view *)(const void *)t; }
 static inline int32_t tn_tensor_ndim(const tn_tensor *t) { return tn_tensor_view(t)->ndim; }
 static inline const tn_dim *tn_tensor_sizes(const tn_tensor *t) { return tn_tensor_view(t)->sizes; }
 static inline const tn_dim *tn_tensor_strides(const tn_tensor *t) { return tn_tensor_view(t)->strides; }

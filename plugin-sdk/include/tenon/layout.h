@@ -14,7 +14,9 @@
 #include <tenon/operator.h>
 #include <tenon/plugin.h>
 #include <tenon/plugin_backend.h>
+#include <tenon/plugin_compiler.h>
 #include <tenon/plugin_layer.h>
+#include <tenon/plugin_profiler.h>
 
 #define TN_LAYOUT_SIZE(type, bytes)                                                                \
   _Static_assert(sizeof(type) == (bytes), #type " has another size: see ci/check_abi.py")
@@ -90,7 +92,23 @@ TN_LAYOUT_AT(struct tn_memory, mem, 0);
 TN_LAYOUT_AT(struct tn_memory, address, 8);
 TN_LAYOUT_AT(struct tn_memory, size_bytes, 16);
 
-TN_LAYOUT_SIZE(struct tn_host, 184);
+TN_LAYOUT_SIZE(struct tn_foreign_def, 72);
+TN_LAYOUT_AT(struct tn_foreign_def, struct_size, 0);
+TN_LAYOUT_AT(struct tn_foreign_def, dtype, 4);
+TN_LAYOUT_AT(struct tn_foreign_def, ndim, 5);
+TN_LAYOUT_AT(struct tn_foreign_def, read_only, 6);
+TN_LAYOUT_AT(struct tn_foreign_def, reserved, 7);
+TN_LAYOUT_AT(struct tn_foreign_def, device, 8);
+TN_LAYOUT_AT(struct tn_foreign_def, reserved2, 12);
+TN_LAYOUT_AT(struct tn_foreign_def, mem, 16);
+TN_LAYOUT_AT(struct tn_foreign_def, address, 24);
+TN_LAYOUT_AT(struct tn_foreign_def, offset_bytes, 32);
+TN_LAYOUT_AT(struct tn_foreign_def, sizes, 40);
+TN_LAYOUT_AT(struct tn_foreign_def, strides, 48);
+TN_LAYOUT_AT(struct tn_foreign_def, deleter, 56);
+TN_LAYOUT_AT(struct tn_foreign_def, ctx, 64);
+
+TN_LAYOUT_SIZE(struct tn_host, 288);
 TN_LAYOUT_AT(struct tn_host, struct_size, 0);
 TN_LAYOUT_AT(struct tn_host, abi_major, 4);
 TN_LAYOUT_AT(struct tn_host, abi_minor, 8);
@@ -116,6 +134,19 @@ TN_LAYOUT_AT(struct tn_host, register_kernel, 152);
 TN_LAYOUT_AT(struct tn_host, register_backend, 160);
 TN_LAYOUT_AT(struct tn_host, register_layer, 168);
 TN_LAYOUT_AT(struct tn_host, register_operator, 176);
+TN_LAYOUT_AT(struct tn_host, register_interface, 184);
+TN_LAYOUT_AT(struct tn_host, op_schema, 192);
+TN_LAYOUT_AT(struct tn_host, layer_slot, 200);
+TN_LAYOUT_AT(struct tn_host, tensor_from_memory, 208);
+TN_LAYOUT_AT(struct tn_host, find_interface, 216);
+TN_LAYOUT_AT(struct tn_host, pinned_alloc, 224);
+TN_LAYOUT_AT(struct tn_host, pinned_free, 232);
+TN_LAYOUT_AT(struct tn_host, profiler_attach, 240);
+TN_LAYOUT_AT(struct tn_host, profiler_detach, 248);
+TN_LAYOUT_AT(struct tn_host, range_begin, 256);
+TN_LAYOUT_AT(struct tn_host, range_end, 264);
+TN_LAYOUT_AT(struct tn_host, compile, 272);
+TN_LAYOUT_AT(struct tn_host, compiled_free, 280);
 
 TN_LAYOUT_SIZE(struct tn_query, 64);
 TN_LAYOUT_AT(struct tn_query, struct_size, 0);
@@ -201,7 +232,7 @@ TN_LAYOUT_AT(struct tn_memory_info, reserved, 4);
 TN_LAYOUT_AT(struct tn_memory_info, total_bytes, 8);
 TN_LAYOUT_AT(struct tn_memory_info, free_bytes, 16);
 
-TN_LAYOUT_SIZE(struct tn_backend_def, 144);
+TN_LAYOUT_SIZE(struct tn_backend_def, 208);
 TN_LAYOUT_AT(struct tn_backend_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_backend_def, flags, 4);
 TN_LAYOUT_AT(struct tn_backend_def, device_name, 8);
@@ -222,6 +253,14 @@ TN_LAYOUT_AT(struct tn_backend_def, event_free, 112);
 TN_LAYOUT_AT(struct tn_backend_def, event_record, 120);
 TN_LAYOUT_AT(struct tn_backend_def, event_query, 128);
 TN_LAYOUT_AT(struct tn_backend_def, event_wait, 136);
+TN_LAYOUT_AT(struct tn_backend_def, stream_new, 144);
+TN_LAYOUT_AT(struct tn_backend_def, stream_free, 152);
+TN_LAYOUT_AT(struct tn_backend_def, stream_synchronize, 160);
+TN_LAYOUT_AT(struct tn_backend_def, event_elapsed, 168);
+TN_LAYOUT_AT(struct tn_backend_def, host_alloc, 176);
+TN_LAYOUT_AT(struct tn_backend_def, host_free, 184);
+TN_LAYOUT_AT(struct tn_backend_def, copy, 192);
+TN_LAYOUT_AT(struct tn_backend_def, reinit, 200);
 
 TN_LAYOUT_SIZE(struct tn_layer_def, 32);
 TN_LAYOUT_AT(struct tn_layer_def, struct_size, 0);
@@ -229,6 +268,54 @@ TN_LAYOUT_AT(struct tn_layer_def, flags, 4);
 TN_LAYOUT_AT(struct tn_layer_def, name, 8);
 TN_LAYOUT_AT(struct tn_layer_def, state_dup, 16);
 TN_LAYOUT_AT(struct tn_layer_def, state_free, 24);
+
+TN_LAYOUT_SIZE(struct tn_profile_event, 88);
+TN_LAYOUT_AT(struct tn_profile_event, struct_size, 0);
+TN_LAYOUT_AT(struct tn_profile_event, kind, 4);
+TN_LAYOUT_AT(struct tn_profile_event, name, 8);
+TN_LAYOUT_AT(struct tn_profile_event, id, 16);
+TN_LAYOUT_AT(struct tn_profile_event, parent, 24);
+TN_LAYOUT_AT(struct tn_profile_event, time_ns, 32);
+TN_LAYOUT_AT(struct tn_profile_event, thread, 40);
+TN_LAYOUT_AT(struct tn_profile_event, device, 48);
+TN_LAYOUT_AT(struct tn_profile_event, n_args, 52);
+TN_LAYOUT_AT(struct tn_profile_event, args, 56);
+TN_LAYOUT_AT(struct tn_profile_event, status, 64);
+TN_LAYOUT_AT(struct tn_profile_event, reserved, 68);
+TN_LAYOUT_AT(struct tn_profile_event, bytes, 72);
+TN_LAYOUT_AT(struct tn_profile_event, current_bytes, 80);
+
+TN_LAYOUT_SIZE(struct tn_profiler_def, 48);
+TN_LAYOUT_AT(struct tn_profiler_def, struct_size, 0);
+TN_LAYOUT_AT(struct tn_profiler_def, flags, 4);
+TN_LAYOUT_AT(struct tn_profiler_def, ctx, 8);
+TN_LAYOUT_AT(struct tn_profiler_def, begin, 16);
+TN_LAYOUT_AT(struct tn_profiler_def, end, 24);
+TN_LAYOUT_AT(struct tn_profiler_def, memory, 32);
+TN_LAYOUT_AT(struct tn_profiler_def, device_time, 40);
+
+TN_LAYOUT_SIZE(struct tn_compile_def, 48);
+TN_LAYOUT_AT(struct tn_compile_def, struct_size, 0);
+TN_LAYOUT_AT(struct tn_compile_def, timeout_ms, 4);
+TN_LAYOUT_AT(struct tn_compile_def, compiler, 8);
+TN_LAYOUT_AT(struct tn_compile_def, options, 16);
+TN_LAYOUT_AT(struct tn_compile_def, name, 24);
+TN_LAYOUT_AT(struct tn_compile_def, source, 32);
+TN_LAYOUT_AT(struct tn_compile_def, source_bytes, 40);
+
+TN_LAYOUT_SIZE(struct tn_compiled, 32);
+TN_LAYOUT_AT(struct tn_compiled, struct_size, 0);
+TN_LAYOUT_AT(struct tn_compiled, cached, 4);
+TN_LAYOUT_AT(struct tn_compiled, object, 8);
+TN_LAYOUT_AT(struct tn_compiled, object_bytes, 16);
+TN_LAYOUT_AT(struct tn_compiled, log, 24);
+
+TN_LAYOUT_SIZE(struct tn_compiler, 32);
+TN_LAYOUT_AT(struct tn_compiler, struct_size, 0);
+TN_LAYOUT_AT(struct tn_compiler, reserved, 4);
+TN_LAYOUT_AT(struct tn_compiler, ctx, 8);
+TN_LAYOUT_AT(struct tn_compiler, compile, 16);
+TN_LAYOUT_AT(struct tn_compiler, release, 24);
 
 /* end of asserts */
 

@@ -27,6 +27,9 @@ typedef struct tn_registration tn_registration; /* opaque: one init's open trans
 struct tn_backend_def;                           /* tenon/plugin_backend.h */
 struct tn_layer_def;                             /* tenon/plugin_layer.h */
 struct tn_operator_def;                          /* tenon/operator.h */
+struct tn_profiler_def;                          /* tenon/plugin_profiler.h */
+struct tn_compile_def;                           /* tenon/plugin_compiler.h */
+struct tn_compiled;
 
 /* ------------------------------------------------------------------ a call */
 
@@ -107,6 +110,25 @@ typedef struct tn_memory {
   uint64_t size_bytes;
 } tn_memory;
 
+/* Memory that somebody else owns, as a tensor. Cold: fill struct_size. sizes and strides are borrowed for the call. */
+typedef struct tn_foreign_def {
+  uint32_t struct_size;
+  tn_dtype dtype;
+  uint8_t ndim;
+  uint8_t read_only;   /* 1: in-place writes are refused */
+  uint8_t reserved;
+  tn_device device;    /* an open device; where the memory lives */
+  uint32_t reserved2;
+  uint64_t mem;        /* the backend's handle; of host memory the address */
+  void *address;       /* of mem's first byte where the device has addresses, else NULL */
+  int64_t offset_bytes; /* from the start of mem to element [0,...,0] */
+  const tn_dim *sizes;
+  const tn_dim *strides; /* in elements; NULL: row-major */
+  /* Runs once, from any thread, when the last tensor over the memory is gone; not after process exit began. */
+  void (*deleter)(void *ctx);
+  void *ctx;
+} tn_foreign_def;
+
 enum { TN_LOG_ERROR = 1, TN_LOG_WARN = 2, TN_LOG_INFO = 3, TN_LOG_DEBUG = 4 };
 
 /* Rows are only ever appended, under the minor that added them. The kit's copy has no NULL row: a row that an
@@ -157,6 +179,39 @@ struct tn_host {
   tn_status (*register_backend)(tn_registration *reg, const struct tn_backend_def *def);
   tn_status (*register_layer)(tn_registration *reg, const struct tn_layer_def *def);
   tn_status (*register_operator)(tn_registration *reg, const struct tn_operator_def *def);
+  /* Offers a table of functions to other plugins (minor 2); listed in the manifest as `interface NAME VERSION`. The
+   * table is shared for the life of the process; what stands in it is between its giver and its users. */
+  tn_status (*register_interface)(tn_registration *reg, const char *name, uint32_t version, const void *table);
+
+  /* --- layers, operators, tools (minor 2) --- */
+  /* The schema text of an operator; lives as long as the process. */
+  const char *(*op_schema)(const tn_op *op);
+  /* This thread's slot of the layer whose kernel is running: NULL at first, the layer's own afterwards. It travels to
+   * workers through the layer's state_dup and ends with the thread through its state_free. The address is valid until
+   * the kernel returns. */
+  tn_status (*layer_slot)(tn_call *call, void ***out_slot);
+  /* A tensor over foreign memory, without a copy. desc->deleter also runs if this fails (the memory is consumed). The
+   * plugin that calls counts as in use until the deleter ran. */
+  tn_status (*tensor_from_memory)(const tn_foreign_def *desc, tn_tensor **out_tensor);
+  /* The table of an interface, opening the plugin that offers it. Another version than the one asked for, or nobody:
+   * TN_ERR_NOT_FOUND that says what there is. Not inside init. */
+  tn_status (*find_interface)(const char *name, uint32_t version, const void **out_table);
+
+  /* --- services (minor 2) --- */
+  /* Host memory that the device copies from and to without staging, from the core's cache. Where the backend has no
+   * host_alloc: TN_ERR_UNSUPPORTED. */
+  tn_status (*pinned_alloc)(tn_device device, uint64_t size_bytes, tn_memory *out_memory);
+  void (*pinned_free)(tn_device device, const tn_memory *memory);
+  /* Receives events of every thread until detached (tenon/plugin_profiler.h). def is copied. */
+  tn_status (*profiler_attach)(const struct tn_profiler_def *def, uint64_t *out_handle);
+  tn_status (*profiler_detach)(uint64_t handle);
+  /* A named span of this thread's time, for whoever profiles; spans nest. Nothing when nobody does. */
+  void (*range_begin)(const char *name);
+  void (*range_end)(void);
+  /* Compiles source text in a process of its own, through the compiler that a plugin offers, or takes the result from
+   * the disk cache (tenon/plugin_compiler.h). The result is owned: compiled_free. */
+  tn_status (*compile)(const struct tn_compile_def *def, struct tn_compiled *out_compiled);
+  void (*compiled_free)(struct tn_compiled *compiled);
 };
 
 /* ------------------------------------------------------------------ the door */

@@ -24,10 +24,14 @@ enum {
   TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block (host memory only) */
   /* mem handles cannot be split: every tensor starts its own block. Without this flag tensors share blocks: where
    * mem is the address, at mem + offset; else (an opaque handle) with mem as alloc gave it and an offset in bytes. */
-  TN_BACKEND_NO_OFFSETS = 1u << 2
+  TN_BACKEND_NO_OFFSETS = 1u << 2,
+  /* Operators without a kernel here may run on the CPU, with copies both ways that are counted (minor 2). Without it a
+   * missing kernel is an error unless the user allows more; the user's word always holds. */
+  TN_BACKEND_CPU_FALLBACK = 1u << 3
 };
 
-/* tn_backend_def.fork */
+/* tn_backend_def.fork: what a forked child may do with devices that the parent opened. Safe: everything. Reinit: the
+ * child's first use calls `reinit`. Poisoned: allocations, copies and kernels fail with a sentence, frees are dropped. */
 enum { TN_FORK_SAFE = 0, TN_FORK_REINIT = 1, TN_FORK_POISONED = 2 };
 
 typedef struct tn_memory_info {
@@ -73,6 +77,26 @@ typedef struct tn_backend_def {
   tn_status (*event_query)(void *ctx, int32_t index, void *event, bool *out_done);
   /* Later work of the stream waits for the event; the host does not. */
   tn_status (*event_wait)(void *ctx, int32_t index, void *event, void *stream);
+
+  /* --- minor 2 --- */
+  /* Optional, all three or none; absent: the device has one stream, NULL. NULL is the default stream of every device.
+   * stream_synchronize waits for all work given to a stream. */
+  tn_status (*stream_new)(void *ctx, int32_t index, void **out_stream);
+  void (*stream_free)(void *ctx, int32_t index, void *stream);
+  tn_status (*stream_synchronize)(void *ctx, int32_t index, void *stream);
+  /* Optional; absent: device time is unknown to profilers. Nanoseconds between two recorded events that are done. */
+  tn_status (*event_elapsed)(void *ctx, int32_t index, void *begin, void *end, uint64_t *out_ns);
+  /* Optional, both or none; absent: the device has no pinned memory. Host memory that copies need no staging for;
+   * cached by the core like device memory. */
+  tn_status (*host_alloc)(void *ctx, int32_t index, uint64_t size_bytes, tn_memory *out_memory);
+  void (*host_free)(void *ctx, int32_t index, const tn_memory *memory);
+  /* Optional; absent: through the host. Copies bytes between two devices of this backend, or within one; ordered on
+   * `stream` of the device `to_index`. The ranges do not overlap. */
+  tn_status (*copy)(void *ctx, int32_t to_index, uint64_t to_mem, int64_t to_offset_bytes, int32_t from_index,
+                    uint64_t from_mem, int64_t from_offset_bytes, uint64_t size_bytes, void *stream);
+  /* Required for TN_FORK_REINIT: makes the backend usable in a forked child, where the memory of before is gone. Called
+   * once a child, before its first use of the backend. */
+  tn_status (*reinit)(void *ctx);
 } tn_backend_def;
 
 #ifdef __cplusplus

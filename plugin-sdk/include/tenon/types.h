@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define TN_ABI_MAJOR 1
-#define TN_ABI_MINOR 1
+#define TN_ABI_MINOR 2
 
 /* Export mark of the one symbol that a plugin shows, and of the public functions of libtenon. */
 #define TN_EXPORT __attribute__((visibility("default")))
@@ -173,6 +173,9 @@ typedef struct tn_view {
 
 /* A tensor handle. Its first member is a tn_view, so a kernel may read a handle as one. */
 typedef struct tn_tensor tn_tensor;
+/* A tensor's geometry, dtype and device, for layers and bodies; borrowed while the handle lives. Its sizes must not be
+ * relied on across a call that may resize the tensor. */
+static inline const tn_view *tn_tensor_view(const tn_tensor *t) { return (const tn_view *)(const void *)t; }
 /* One random stream: see tn_generator_new in tenon/tensor.h. */
 typedef struct tn_generator tn_generator;
 /* An operator record (`mul.Tensor`), found by name; lives as long as the process. */

@@ -41,7 +41,21 @@ static tn_status lacks(const char *row, unsigned needs_minor) {
   STATUS(register_kernel, 0, (tn_registration * reg, const tn_kernel_def *def))                \
   STATUS(register_backend, 0, (tn_registration * reg, const struct tn_backend_def *def))       \
   STATUS(register_layer, 0, (tn_registration * reg, const struct tn_layer_def *def))           \
-  STATUS(register_operator, 0, (tn_registration * reg, const struct tn_operator_def *def))
+  STATUS(register_operator, 0, (tn_registration * reg, const struct tn_operator_def *def))      \
+  STATUS(register_interface, 2,                                                                \
+         (tn_registration * reg, const char *name, uint32_t version, const void *functions))       \
+  OTHER(op_schema, 2, const char *, (const tn_op *op), return "")                              \
+  STATUS(layer_slot, 2, (tn_call * call, void ***out_slot))                                    \
+  STATUS(tensor_from_memory, 2, (const tn_foreign_def *desc, tn_tensor **out_tensor))          \
+  STATUS(find_interface, 2, (const char *name, uint32_t version, const void **out_table))      \
+  STATUS(pinned_alloc, 2, (tn_device device, uint64_t size_bytes, tn_memory *out_memory))      \
+  OTHER(pinned_free, 2, void, (tn_device device, const tn_memory *memory), return )            \
+  STATUS(profiler_attach, 2, (const struct tn_profiler_def *def, uint64_t *out_handle))        \
+  STATUS(profiler_detach, 2, (uint64_t handle))                                                \
+  OTHER(range_begin, 2, void, (const char *name), return )                                     \
+  OTHER(range_end, 2, void, (void), return )                                                   \
+  STATUS(compile, 2, (const struct tn_compile_def *def, struct tn_compiled *out_compiled))     \
+  OTHER(compiled_free, 2, void, (struct tn_compiled * compiled), return )
 
 #define DEFINE_STATUS(row, minor, params) \
   static tn_status missing_##row params { return lacks(#row, minor); }
