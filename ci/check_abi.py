@@ -35,7 +35,7 @@ PLAIN_FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 
 def fields_of(body):
     body = re.sub(r"union\s*\{[^}]*\}", "union", body)
-    body = re.sub(r"TN_PRINTF\([^)]*\)", "", body)
+    body = re.sub(r"TN_PRINTF\([^)]*\)|TN_FUTURE_FIELD", "", body)
     names = []
     for declaration in body.split(";"):
         if declaration.strip():
@@ -49,6 +49,7 @@ def read_headers():
     structs, enumerators = {}, []
     for header in HEADERS:
         text = tree.blank(tree.read(f"{INCLUDE}/tenon/{header}"))
+        text = re.sub(r"^#ifdef TN_ABI_FUTURE\n.*?^#(?:else|endif)", "", text, flags=re.MULTILINE | re.DOTALL)
         text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
         for match in re.finditer(r"^(?:typedef )?struct (\w+) \{(.*?)^\}", text, re.MULTILINE | re.DOTALL):
             structs[match.group(1)] = fields_of(match.group(2))
@@ -166,7 +167,8 @@ def update(measured, path):
     lines = []
     for kind, name in table:
         if kind == "struct":
-            lines.append(f"\nTN_LAYOUT_SIZE(struct {name}, {table[kind, name][0]});")
+            size = "SIZE" if table[kind, name][1] == "frozen" else "GROWS"
+            lines.append(f"\nTN_LAYOUT_{size}(struct {name}, {table[kind, name][0]});")
             lines += [f"TN_LAYOUT_AT(struct {name}, {field.split('.')[1]}, {table['field', field][0]});"
                       for field in fields.get(name, [])]
     header = tree.read(LAYOUT_HEADER)

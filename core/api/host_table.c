@@ -45,8 +45,15 @@ static tn_status row_find_op(const char *name, const tn_op **out_op) {
 
 static tn_status row_call(const tn_op *op, const tn_value *args, tn_value *out) {
   TN_TRY(tni_may_dispatch());
-  return tni_call(op, args, out);
+  return tni_call_first(op, args, out);
 }
+
+static tn_status row_call_n(const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out) {
+  TN_TRY(tni_may_dispatch());
+  return tni_call_n(op, args, n_args, out);
+}
+
+static uint32_t row_op_n_args(const tn_op *op) { return op ? op->n_args : 0; }
 
 static const char *row_op_name(const tn_op *op) { return op ? op->name : "?"; }
 
@@ -94,6 +101,13 @@ static tn_status row_compile(const struct tn_compile_def *def, struct tn_compile
 }
 static void row_compiled_free(struct tn_compiled *compiled) { (void)compiled; }
 
+#ifdef TN_ABI_FUTURE
+static tn_status row_future(int32_t *out_answer) {
+  *out_answer = 42;
+  return TN_OK;
+}
+#endif
+
 /* ------------------------------------------------------------------ the table */
 
 static const tn_host host = {.struct_size = sizeof host,
@@ -113,7 +127,7 @@ static const tn_host host = {.struct_size = sizeof host,
                              .dtype_name = tn_dtype_name,
                              .find_op = row_find_op,
                              .call = row_call,
-                             .redispatch = tni_redispatch,
+                             .redispatch = tni_redispatch_first,
                              .tensor_retain = row_tensor_retain,
                              .tensor_release = tn_tensor_release,
                              .register_kernel = tni_register_kernel,
@@ -125,6 +139,9 @@ static const tn_host host = {.struct_size = sizeof host,
                              .layer_slot = row_layer_slot,
                              .tensor_from_memory = row_tensor_from_memory,
                              .find_interface = row_find_interface,
+                             .call_n = row_call_n,
+                             .redispatch_n = tni_redispatch_n,
+                             .op_n_args = row_op_n_args,
                              .pinned_alloc = row_pinned_alloc,
                              .pinned_free = row_pinned_free,
                              .profiler_attach = row_profiler_attach,
@@ -132,6 +149,9 @@ static const tn_host host = {.struct_size = sizeof host,
                              .range_begin = row_range_begin,
                              .range_end = row_range_end,
                              .compile = row_compile,
+#ifdef TN_ABI_FUTURE
+                             .future = row_future,
+#endif
                              .compiled_free = row_compiled_free};
 
 const tn_host *tni_host(void) { return &host; }

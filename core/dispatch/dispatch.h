@@ -71,6 +71,7 @@ struct tn_op {
   uint8_t n_write_lists;    /* write arguments that are lists */
   uint8_t device_arg;       /* position of a Device argument, 255 = none */
   bool list_result;         /* the only result is Tensor[] */
+  uint8_t n_appended;       /* arguments since its first published schema; before the targets of an out form */
   bool choose;              /* a device argument may decide the backend: tni_call_backend */
   tn_meta_fn meta;
   tn_kernel_fn body;
@@ -118,6 +119,12 @@ static inline __attribute__((always_inline)) tn_status tni_call_inline(const tn_
 }
 /* Continues below bit `call->cell->bit`, which is excluded for everything called from below. */
 tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out);
+/* The host table's rows of these names (call_older.c). */
+tn_status tni_call_first(const tn_op *op, const tn_value *args, tn_value *out);
+tn_status tni_call_n(const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out);
+tn_status tni_redispatch_first(tn_call *call, const tn_value *args, tn_value *out);
+tn_status tni_redispatch_n(tn_call *call, const tn_value *args, uint32_t n_args, tn_value *out);
+tn_status tni_layer_noting(tn_call *call, const tn_value *args, tn_value *out); /* a layer's cell: keeps what it was given */
 /* Runs the cell that stands at the highest bit of keys & below; no exclusion is changed. For the autograd
  * cell when nothing needs grad. */
 tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out);

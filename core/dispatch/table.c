@@ -35,6 +35,20 @@ tn_op *tni_op_find(const char *name) {
 
 /* ------------------------------------------------------------------ records */
 
+/* Note [Appended arguments]: those that an older caller does not give need defaults. */
+static tn_status count_appended(tn_op *op, const tn_operator_def *def) {
+  uint32_t n = op->functional->n_args;
+  for (uint32_t i = n - (def->n_appended < n ? def->n_appended : n); i < n; ++i)
+    if (!op->schema->args[i].has_default)
+      return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s: the appended argument '%s' has no default", op->name,
+                     op->schema->args[i].name);
+  if (def->n_appended > n)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s: %u of its %u arguments were appended", op->name,
+                   def->n_appended, n);
+  op->n_appended = (uint8_t)def->n_appended;
+  return TN_OK;
+}
+
 static tn_status count_masks(tn_op *op) {
   const tni_schema *s = op->schema;
   if (s->n_args > TNI_MAX_ARGS)
@@ -95,7 +109,8 @@ static tn_status record_fill(tn_op *op, const tn_operator_def *def) {
   }
   if ((op->flags & TN_OP_VIEW) && !op->meta)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s is a view operator and has no meta rule", op->name);
-  return count_masks(op);
+  TN_TRY(count_masks(op));
+  return count_appended(op, def);
 }
 
 static void record_clear(tn_op *op) {

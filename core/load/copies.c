@@ -98,7 +98,12 @@ typedef struct backend_block {
   tn_backend_def def;
 } backend_block;
 
+#define KNOWN_BACKEND_FLAGS ((TN_BACKEND_CPU_FALLBACK << 1) - 1)
+
 static tn_status check_backend(const tn_backend_def *def) {
+  if (def->flags & ~KNOWN_BACKEND_FLAGS)
+    return TN_FAIL(TN_ERR_VERSION, "flags 0x%x are of a newer ABI than this host's %d.%d",
+                   def->flags & ~KNOWN_BACKEND_FLAGS, TN_ABI_MAJOR, TN_ABI_MINOR);
   if (!def->device_count || !def->alloc || !def->free || !def->from_host || !def->to_host)
     return TN_FAIL(TN_ERR_PLUGIN,
                    "the rows device_count, alloc, free, from_host and to_host are required; %s is NULL",

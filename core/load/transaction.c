@@ -10,8 +10,22 @@
 
 #include "core/load/load_int.h"
 
+/* Flags that this host knows. */
+#ifdef TN_ABI_FUTURE
+#define LAST_KERNEL_FLAG TN_KERNEL_FUTURE
+#else
+#define LAST_KERNEL_FLAG TN_KERNEL_LAYER_FALLBACK
+#endif
+#define KNOWN_KERNEL_FLAGS ((LAST_KERNEL_FLAG << 1) - 1)
+#define KNOWN_OPERATOR_FLAGS ((TN_OP_MULTI_VIEW << 1) - 1)
+
 /* Bits of dtypes that this host knows: what both sides of a comparison are cut to. */
-#define KNOWN_DTYPES (((TN_DTYPE_BIT(TN_FLOAT8_E8M0FNU) << 1) - 1) & ~TN_DTYPE_BIT(TN_DTYPE_NONE))
+static tn_dtype_mask known_dtypes(void) {
+  tn_dtype_mask mask = 0;
+  for (unsigned code = TN_BOOL; code < TN_DTYPE_LIMIT; ++code)
+    if (tn_dtype_size((tn_dtype)code)) mask |= TN_DTYPE_BIT(code);
+  return mask;
+}
 
 static tn_registration *active; /* the open transaction; loader lock held */
 
@@ -58,7 +72,7 @@ static tn_status claim_kernel(tn_registration *reg, const tn_kernel_def *def, co
     return TN_FAIL(TN_ERR_PLUGIN,
                    "manifest contradicts registration: %s on %s has priority %d there, %d here", def->op,
                    def->key, (int)first->priority, (int)def->priority);
-  tn_dtype_mask dtypes = (def->dtypes ? def->dtypes : TN_DTYPES_ALL) & KNOWN_DTYPES;
+  tn_dtype_mask dtypes = (def->dtypes ? def->dtypes : TN_DTYPES_ALL) & known_dtypes();
   tn_dtype_mask more = dtypes & ~entry->dtypes;
   if (more)
     return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it does not list %s for %s on %s",
@@ -150,7 +164,7 @@ static tn_status journal_kernel(tn_registration *reg, const tn_kernel_def *def, 
   tni_pending_kernel pending = {.op_name = op_name};
   uint32_t max_args = UINT32_MAX;
   int bit = -1;
-  bool fits = true;
+  bool fits = !(def->flags & ~KNOWN_KERNEL_FLAGS);
   TN_TRY(find_key(def->key, &bit));
   bool fallback = strcmp(op_name, "*") == 0;
   if (fallback && bit >= 0 && bit < TN_BACKEND_LIMIT)
@@ -158,7 +172,7 @@ static tn_status journal_kernel(tn_registration *reg, const tn_kernel_def *def, 
   if (fallback != ((def->flags & TN_KERNEL_LAYER_FALLBACK) != 0))
     return TN_FAIL(TN_ERR_PLUGIN, "the operator name \"*\" and TN_KERNEL_LAYER_FALLBACK go together");
   pending.op = fallback ? NULL : tni_op_find(op_name);
-  if (pending.op) {
+  if (pending.op && fits) {
     TN_TRY(check_takes_kernel(pending.op, bit));
     TN_TRY(fit_schema(pending.op, def->schema, &max_args, &fits));
   }
@@ -245,6 +259,9 @@ static tn_status add_operator(tn_registration *reg, const tn_operator_def *given
   if (!def.schema) return TN_FAIL(TN_ERR_PLUGIN, "an operator needs a schema");
   if (!tni_strings_have(&reg->plugin->manifest->operators, def.schema))
     return TN_FAIL(TN_ERR_PLUGIN, "manifest contradicts registration: it lists no operator %s", def.schema);
+  if (def.flags & ~KNOWN_OPERATOR_FLAGS)
+    return TN_FAIL(TN_ERR_VERSION, "operator %s: flags 0x%x are of a newer ABI than this host's %d.%d", def.schema,
+                   def.flags & ~KNOWN_OPERATOR_FLAGS, TN_ABI_MAJOR, TN_ABI_MINOR);
   tni_schema *schema;
   TN_TRY(tni_schema_parse(def.schema, &schema));
   bool exists = tni_op_find(schema->name) || adds_operator(reg, schema->name);

@@ -5,7 +5,7 @@
 
 Writes NAME_operators.h and NAME_operators.c: NAME_register_operators(host, reg) gives every entry's schema,
 meta rule, body and gradient to host->register_operator. Formulas and expression bodies may call the built-in
-operators and the plugin's own; the calls go through host->find_op and host->call, so the file links nothing of
+operators and the plugin's own; the calls go through host->find_op and host->call_n, so the file links nothing of
 the core. Meta rules (tn_meta_NAME), `c:` bodies and `c:` gradients are functions of the plugin.
 Elementwise expressions are not served here: such an entry has kernels like any other of a plugin.
 """
@@ -48,19 +48,21 @@ HERE tn_tensor *tn_tensor_retain(tn_tensor *t) {
 }
 
 /* Calls an operator by name; it is looked up at its first call, when every operator is registered. */
-HERE tn_status call_by_name(_Atomic(const tn_op *) *known, const char *name, const tn_value *args, tn_value *out) {
+HERE tn_status call_by_name(_Atomic(const tn_op *) *known, const char *name, const tn_value *args,
+                            uint32_t n_args, tn_value *out) {
   const tn_op *op = atomic_load_explicit(known, memory_order_acquire);
   if (!op) {
     TN_TRY(tn_kit_host()->find_op(name, &op));
     atomic_store_explicit(known, op, memory_order_release);
   }
-  return tn_kit_host()->call(op, args, out);
+  return tn_kit_host()->call_n(op, args, n_args, out);
 }
 '''
 
 
 def host_call(form, args):
-    return 'call_by_name(&op_%s, %s, %s, ' % (form.ident, c_string(form.schema.name), args)
+    n_args = len(form.schema.args)
+    return 'call_by_name(&op_%s, %s, %s, %d, ' % (form.ident, c_string(form.schema.name), args, n_args)
 
 
 def emit_caller(form):

@@ -55,7 +55,9 @@ def params_of(schema) -> List[Param]:
             continue
         arg = schema.args[i]
         name = c_ident(arg.name)
-        if arg.list:
+        if arg.of_future:
+            params.append(Param('absent', name, [], [arg]))
+        elif arg.list:
             params.append(Param('list', name, [LIST_C[arg.type] + name, 'size_t n_' + name], [arg]))
         elif arg.optional and arg.type in POINTER_IF_OPTIONAL:
             params.append(Param('pointer', name, [POINTER_IF_OPTIONAL[arg.type] + name], [arg]))

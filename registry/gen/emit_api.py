@@ -47,6 +47,8 @@ def pack_value(arg, name):
 def pack_param(param):
     """C initialisers of the tn_values of one parameter."""
     arg = param.args[0]
+    if param.kind == 'absent':
+        return ['tn_value_none()']
     if param.kind == 'options':
         return ['option_dtype(options)', 'option_layout(options)', 'option_device(options)', 'option_pin(options)']
     if param.kind == 'list':
@@ -286,7 +288,7 @@ def scoped_call(form):
         return None
     params = params_of(form.schema)
     decls = [d for p in params for d in p.decls] or ['void']
-    names = [n for p in params for n in ([p.name, 'n_' + p.name] if p.kind == 'list' else [p.name])]
+    names = [n for p in params if p.kind != 'absent' for n in ([p.name, 'n_' + p.name] if p.kind == 'list' else [p.name])]
     required = [p.name for p in params if p.kind == 'value' and p.args[0].is_tensor and not p.args[0].optional]
     lists = [p.name for p in params if p.kind == 'list' and p.args[0].is_tensor_list and not p.args[0].optional_elem]
     start = 'static inline tn_tensor *%s(' % form.scoped_name

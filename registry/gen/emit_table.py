@@ -71,6 +71,8 @@ def emit_def(form):
         rows.append('.grad = &tni_formula_' + entry.functional.ident)
     if 'rng' in entry.fields:
         rows.append('.rng = rng_' + entry.functional.ident)
+    if entry.appended:
+        rows.append('.n_appended = %d' % entry.appended)
     rows += ['.doc = ' + c_string(entry.text('doc').strip()), '.file = ' + c_string(entry.file),
              '.line = %d' % entry.line]
     body = ''.join('    %s,\n' % r for r in rows)

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional
 
 import yaml
 
-from schema import Arg, Schema, SchemaError, parse_schema
+from schema import Arg, Schema, SchemaError, parse_arg, parse_schema
 
 FLAGS = {
     'view': 'TN_OP_VIEW', 'multi_view': 'TN_OP_MULTI_VIEW', 'factory': 'TN_OP_FACTORY',
@@ -26,7 +26,7 @@ PROMOTE = {
     'none': 'TN_PROMOTE_NONE', 'default': 'TN_PROMOTE_DEFAULT', 'int_to_float': 'TN_PROMOTE_INT_TO_FLOAT',
     'compare': 'TN_PROMOTE_COMPARE', 'bool': 'TN_PROMOTE_BOOL',
 }
-FIELDS = ('op', 'forms', 'inplace', 'out', 'meta', 'promote', 'expr', 'dtypes', 'flags', 'grad', 'saves',
+FIELDS = ('op', 'appended', 'forms', 'inplace', 'out', 'meta', 'promote', 'expr', 'dtypes', 'flags', 'grad', 'saves',
           'nondiff', 'body', 'rng', 'call', 'samples', 'inverse', 'autocast', 'doc')
 
 
@@ -87,6 +87,7 @@ class Entry:
     body: str = ''       # C function once compiled, if it is an expression
     elementwise_code: Any = None
     samples: list = field(default_factory=list)
+    appended: int = 0    # arguments, all with defaults, since the schema was first published
 
     def text(self, name, default='') -> str:
         return str(self.fields.get(name, default))
@@ -240,7 +241,25 @@ def check_fields(entry):
         raise entry.error('flag view: the schema gives no alias set of its result, as in Tensor(a)')
 
 
-def read_entry(fields, file, taken_names):
+def appended_arguments(entry):
+    """The field `appended: N`, checked."""
+    text, line = entry.text('appended', '0'), entry.line_of('appended')
+    if not text.isdigit() or int(text) > len(entry.schema.args):
+        raise entry.error('appended: the number of arguments that were appended was expected', line)
+    for arg in entry.schema.args[len(entry.schema.args) - int(text):]:
+        if not arg.has_default:
+            raise entry.error("appended: '%s' has no default" % arg.name, line)
+    return int(text)
+
+
+def append_future_argument(schema):
+    arg = parse_arg('int? future=None', 'argument')
+    arg.keyword_only = bool(schema.args) and schema.args[-1].keyword_only
+    arg.of_future = True
+    schema.args.append(arg)
+
+
+def read_entry(fields, file, taken_names, future=False):
     if not isinstance(fields, Fields) or 'op' not in fields:
         raise EntryError(file, getattr(fields, 'line', 1), 'an entry begins with `op: SCHEMA`')
     line = fields.line
@@ -253,11 +272,15 @@ def read_entry(fields, file, taken_names):
         flags = Items([Text(f.strip(), flags.line) for f in flags.split(',')])
     entry = Entry(file, line, fields, schema, [str(f) for f in flags])
     check_fields(entry)
+    entry.appended = appended_arguments(entry)
+    if future:
+        append_future_argument(schema)
+        entry.appended += 1
     derive_forms(entry, taken_names)
     return entry
 
 
-def read_file(path, shown_path, taken_names):
+def read_file(path, shown_path, taken_names, future=False):
     with open(path, encoding='utf-8') as f:
         try:
             node = yaml.compose(f, Loader=yaml.SafeLoader)
@@ -268,7 +291,7 @@ def read_file(path, shown_path, taken_names):
         return []
     if not isinstance(node, yaml.SequenceNode):
         raise EntryError(shown_path, 1, 'a list of entries was expected, each beginning with `- op: SCHEMA`')
-    return [read_entry(convert(n, shown_path), shown_path, taken_names) for n in node.value]
+    return [read_entry(convert(n, shown_path), shown_path, taken_names, future) for n in node.value]
 
 
 def header_names(folders):

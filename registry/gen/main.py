@@ -46,9 +46,9 @@ def shown_path(path):
     return path if relative.startswith('..') else relative
 
 
-def load(paths):
+def load(paths, future=False):
     taken = header_names(PUBLIC_HEADERS)
-    entries = [e for p in sorted(paths) for e in read_file(p, shown_path(p), taken)]
+    entries = [e for p in sorted(paths) for e in read_file(p, shown_path(p), taken, future)]
     registry = build_registry(entries)
     emit_grads.compile_all(registry)
     emit_elementwise.compile_all(registry)
@@ -70,9 +70,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--out', required=True, help='folder that the files are written to')
     parser.add_argument('files', nargs='+', help='registry/ops/*.yaml')
+    parser.add_argument('--future', action='store_true',
+                        help='as a later version could be: each operator has one more argument, with a default, that '
+                             'no caller of this tree gives (TN_ABI_FUTURE of tenon/types.h)')
     options = parser.parse_args()
     try:
-        registry = load(options.files)
+        registry = load(options.files, options.future)
         texts = {name: emit(registry) for name, emit in OUTPUTS.items()}
     except EntryError as e:
         print(str(e), file=sys.stderr)

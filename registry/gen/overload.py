@@ -152,6 +152,8 @@ def options_argument(values):
 
 def one_argument(param, value):
     arg = param.args[0]
+    if param.kind == 'absent':
+        return []
     if param.kind == 'list':
         if value.kind == 'none':
             return ['NULL', '0']

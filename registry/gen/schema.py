@@ -52,6 +52,7 @@ class Arg:
     default_text: str = ''
     keyword_only: bool = False
     alias: str = ''              # 'a', 'a!', 'a -> *'
+    of_future: bool = False      # no caller of this tree gives it: see main.py --future
 
     @property
     def writes(self):

@@ -18,6 +18,13 @@
 #include <tenon/plugin_layer.h>
 #include <tenon/plugin_profiler.h>
 
+/* Structs that may grow do so in the future's build; nothing may move. */
+#ifdef TN_ABI_FUTURE
+#define TN_LAYOUT_GROWS(type, bytes)                                                               \
+  _Static_assert(sizeof(type) >= (bytes), #type " has shrunk: see ci/check_abi.py")
+#else
+#define TN_LAYOUT_GROWS(type, bytes) TN_LAYOUT_SIZE(type, bytes)
+#endif
 #define TN_LAYOUT_SIZE(type, bytes)                                                                \
   _Static_assert(sizeof(type) == (bytes), #type " has another size: see ci/check_abi.py")
 #define TN_LAYOUT_AT(type, field, bytes)                                                           \
@@ -72,7 +79,7 @@ TN_LAYOUT_AT(struct tn_call, keys, 64);
 TN_LAYOUT_AT(struct tn_call, core, 72);
 TN_LAYOUT_AT(struct tn_call, reserved, 80);
 
-TN_LAYOUT_SIZE(struct tn_kernel_def, 80);
+TN_LAYOUT_GROWS(struct tn_kernel_def, 80);
 TN_LAYOUT_AT(struct tn_kernel_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_kernel_def, priority, 4);
 TN_LAYOUT_AT(struct tn_kernel_def, op, 8);
@@ -92,7 +99,7 @@ TN_LAYOUT_AT(struct tn_memory, mem, 0);
 TN_LAYOUT_AT(struct tn_memory, address, 8);
 TN_LAYOUT_AT(struct tn_memory, size_bytes, 16);
 
-TN_LAYOUT_SIZE(struct tn_foreign_def, 72);
+TN_LAYOUT_GROWS(struct tn_foreign_def, 72);
 TN_LAYOUT_AT(struct tn_foreign_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_foreign_def, dtype, 4);
 TN_LAYOUT_AT(struct tn_foreign_def, ndim, 5);
@@ -108,7 +115,7 @@ TN_LAYOUT_AT(struct tn_foreign_def, strides, 48);
 TN_LAYOUT_AT(struct tn_foreign_def, deleter, 56);
 TN_LAYOUT_AT(struct tn_foreign_def, ctx, 64);
 
-TN_LAYOUT_SIZE(struct tn_host, 288);
+TN_LAYOUT_GROWS(struct tn_host, 312);
 TN_LAYOUT_AT(struct tn_host, struct_size, 0);
 TN_LAYOUT_AT(struct tn_host, abi_major, 4);
 TN_LAYOUT_AT(struct tn_host, abi_minor, 8);
@@ -139,16 +146,19 @@ TN_LAYOUT_AT(struct tn_host, op_schema, 192);
 TN_LAYOUT_AT(struct tn_host, layer_slot, 200);
 TN_LAYOUT_AT(struct tn_host, tensor_from_memory, 208);
 TN_LAYOUT_AT(struct tn_host, find_interface, 216);
-TN_LAYOUT_AT(struct tn_host, pinned_alloc, 224);
-TN_LAYOUT_AT(struct tn_host, pinned_free, 232);
-TN_LAYOUT_AT(struct tn_host, profiler_attach, 240);
-TN_LAYOUT_AT(struct tn_host, profiler_detach, 248);
-TN_LAYOUT_AT(struct tn_host, range_begin, 256);
-TN_LAYOUT_AT(struct tn_host, range_end, 264);
-TN_LAYOUT_AT(struct tn_host, compile, 272);
-TN_LAYOUT_AT(struct tn_host, compiled_free, 280);
+TN_LAYOUT_AT(struct tn_host, call_n, 224);
+TN_LAYOUT_AT(struct tn_host, redispatch_n, 232);
+TN_LAYOUT_AT(struct tn_host, op_n_args, 240);
+TN_LAYOUT_AT(struct tn_host, pinned_alloc, 248);
+TN_LAYOUT_AT(struct tn_host, pinned_free, 256);
+TN_LAYOUT_AT(struct tn_host, profiler_attach, 264);
+TN_LAYOUT_AT(struct tn_host, profiler_detach, 272);
+TN_LAYOUT_AT(struct tn_host, range_begin, 280);
+TN_LAYOUT_AT(struct tn_host, range_end, 288);
+TN_LAYOUT_AT(struct tn_host, compile, 296);
+TN_LAYOUT_AT(struct tn_host, compiled_free, 304);
 
-TN_LAYOUT_SIZE(struct tn_query, 64);
+TN_LAYOUT_GROWS(struct tn_query, 64);
 TN_LAYOUT_AT(struct tn_query, struct_size, 0);
 TN_LAYOUT_AT(struct tn_query, host_major, 4);
 TN_LAYOUT_AT(struct tn_query, host_minor, 8);
@@ -173,7 +183,7 @@ TN_LAYOUT_AT(struct tn_desc, offset, 8);
 TN_LAYOUT_AT(struct tn_desc, sizes, 16);
 TN_LAYOUT_AT(struct tn_desc, strides, 528);
 
-TN_LAYOUT_SIZE(struct tn_meta, 64);
+TN_LAYOUT_GROWS(struct tn_meta, 64);
 TN_LAYOUT_AT(struct tn_meta, host, 0);
 TN_LAYOUT_AT(struct tn_meta, op, 8);
 TN_LAYOUT_AT(struct tn_meta, op_name, 16);
@@ -192,7 +202,7 @@ TN_LAYOUT_AT(struct tn_saves, args, 0);
 TN_LAYOUT_AT(struct tn_saves, outs, 8);
 TN_LAYOUT_AT(struct tn_saves, values, 16);
 
-TN_LAYOUT_SIZE(struct tn_backward, 40);
+TN_LAYOUT_GROWS(struct tn_backward, 40);
 TN_LAYOUT_AT(struct tn_backward, host, 0);
 TN_LAYOUT_AT(struct tn_backward, args, 8);
 TN_LAYOUT_AT(struct tn_backward, outs, 16);
@@ -200,7 +210,7 @@ TN_LAYOUT_AT(struct tn_backward, wanted, 24);
 TN_LAYOUT_AT(struct tn_backward, n_grad_outs, 32);
 TN_LAYOUT_AT(struct tn_backward, n_grad_ins, 36);
 
-TN_LAYOUT_SIZE(struct tn_grad_def, 48);
+TN_LAYOUT_GROWS(struct tn_grad_def, 48);
 TN_LAYOUT_AT(struct tn_grad_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_grad_def, n_inputs, 4);
 TN_LAYOUT_AT(struct tn_grad_def, input_args, 8);
@@ -209,7 +219,7 @@ TN_LAYOUT_AT(struct tn_grad_def, fn, 24);
 TN_LAYOUT_AT(struct tn_grad_def, nondiff_outs, 32);
 TN_LAYOUT_AT(struct tn_grad_def, node_name, 40);
 
-TN_LAYOUT_SIZE(struct tn_operator_def, 88);
+TN_LAYOUT_GROWS(struct tn_operator_def, 96);
 TN_LAYOUT_AT(struct tn_operator_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_operator_def, flags, 4);
 TN_LAYOUT_AT(struct tn_operator_def, schema, 8);
@@ -225,14 +235,16 @@ TN_LAYOUT_AT(struct tn_operator_def, doc, 64);
 TN_LAYOUT_AT(struct tn_operator_def, file, 72);
 TN_LAYOUT_AT(struct tn_operator_def, line, 80);
 TN_LAYOUT_AT(struct tn_operator_def, reserved2, 84);
+TN_LAYOUT_AT(struct tn_operator_def, n_appended, 88);
+TN_LAYOUT_AT(struct tn_operator_def, reserved3, 92);
 
-TN_LAYOUT_SIZE(struct tn_memory_info, 24);
+TN_LAYOUT_GROWS(struct tn_memory_info, 24);
 TN_LAYOUT_AT(struct tn_memory_info, struct_size, 0);
 TN_LAYOUT_AT(struct tn_memory_info, reserved, 4);
 TN_LAYOUT_AT(struct tn_memory_info, total_bytes, 8);
 TN_LAYOUT_AT(struct tn_memory_info, free_bytes, 16);
 
-TN_LAYOUT_SIZE(struct tn_backend_def, 208);
+TN_LAYOUT_GROWS(struct tn_backend_def, 208);
 TN_LAYOUT_AT(struct tn_backend_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_backend_def, flags, 4);
 TN_LAYOUT_AT(struct tn_backend_def, device_name, 8);
@@ -262,14 +274,14 @@ TN_LAYOUT_AT(struct tn_backend_def, host_free, 184);
 TN_LAYOUT_AT(struct tn_backend_def, copy, 192);
 TN_LAYOUT_AT(struct tn_backend_def, reinit, 200);
 
-TN_LAYOUT_SIZE(struct tn_layer_def, 32);
+TN_LAYOUT_GROWS(struct tn_layer_def, 32);
 TN_LAYOUT_AT(struct tn_layer_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_layer_def, flags, 4);
 TN_LAYOUT_AT(struct tn_layer_def, name, 8);
 TN_LAYOUT_AT(struct tn_layer_def, state_dup, 16);
 TN_LAYOUT_AT(struct tn_layer_def, state_free, 24);
 
-TN_LAYOUT_SIZE(struct tn_profile_event, 88);
+TN_LAYOUT_GROWS(struct tn_profile_event, 88);
 TN_LAYOUT_AT(struct tn_profile_event, struct_size, 0);
 TN_LAYOUT_AT(struct tn_profile_event, kind, 4);
 TN_LAYOUT_AT(struct tn_profile_event, name, 8);
@@ -285,7 +297,7 @@ TN_LAYOUT_AT(struct tn_profile_event, reserved, 68);
 TN_LAYOUT_AT(struct tn_profile_event, bytes, 72);
 TN_LAYOUT_AT(struct tn_profile_event, current_bytes, 80);
 
-TN_LAYOUT_SIZE(struct tn_profiler_def, 48);
+TN_LAYOUT_GROWS(struct tn_profiler_def, 48);
 TN_LAYOUT_AT(struct tn_profiler_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_profiler_def, flags, 4);
 TN_LAYOUT_AT(struct tn_profiler_def, ctx, 8);
@@ -294,7 +306,7 @@ TN_LAYOUT_AT(struct tn_profiler_def, end, 24);
 TN_LAYOUT_AT(struct tn_profiler_def, memory, 32);
 TN_LAYOUT_AT(struct tn_profiler_def, device_time, 40);
 
-TN_LAYOUT_SIZE(struct tn_compile_def, 48);
+TN_LAYOUT_GROWS(struct tn_compile_def, 48);
 TN_LAYOUT_AT(struct tn_compile_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_compile_def, timeout_ms, 4);
 TN_LAYOUT_AT(struct tn_compile_def, compiler, 8);
@@ -303,14 +315,14 @@ TN_LAYOUT_AT(struct tn_compile_def, name, 24);
 TN_LAYOUT_AT(struct tn_compile_def, source, 32);
 TN_LAYOUT_AT(struct tn_compile_def, source_bytes, 40);
 
-TN_LAYOUT_SIZE(struct tn_compiled, 32);
+TN_LAYOUT_GROWS(struct tn_compiled, 32);
 TN_LAYOUT_AT(struct tn_compiled, struct_size, 0);
 TN_LAYOUT_AT(struct tn_compiled, cached, 4);
 TN_LAYOUT_AT(struct tn_compiled, object, 8);
 TN_LAYOUT_AT(struct tn_compiled, object_bytes, 16);
 TN_LAYOUT_AT(struct tn_compiled, log, 24);
 
-TN_LAYOUT_SIZE(struct tn_compiler, 32);
+TN_LAYOUT_GROWS(struct tn_compiler, 32);
 TN_LAYOUT_AT(struct tn_compiler, struct_size, 0);
 TN_LAYOUT_AT(struct tn_compiler, reserved, 4);
 TN_LAYOUT_AT(struct tn_compiler, ctx, 8);

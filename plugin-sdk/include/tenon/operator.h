@@ -60,6 +60,7 @@ typedef struct tn_meta {
   uint64_t keep_args;
   /* List results only: grows out to n entries (view rules of split, unbind). */
   tn_status (*grow)(struct tn_meta *meta, uint32_t n);
+  TN_FUTURE_FIELD
 } tn_meta;
 
 /* args as in a kernel call: tensor arguments are read as views (u.v, u.vs). A failure's words name expected
@@ -87,6 +88,7 @@ typedef struct tn_backward {
   uint64_t wanted;         /* bit k: the gradient of differentiable input k (tn_grad_def order) is wanted */
   uint32_t n_grad_outs;
   uint32_t n_grad_ins;     /* edges, Tensor[] arguments flattened */
+  TN_FUTURE_FIELD
 } tn_backward;
 
 /* grad_outs: one per result, NULL where none arrived (at least one is given). grad_ins: one slot per edge, NULL on entry;
@@ -102,11 +104,12 @@ typedef struct tn_grad_def {
   tn_backward_fn fn;
   uint64_t nondiff_outs;      /* bit i: result i never requires grad (indices, masks) */
   const char *node_name;      /* "MulBackward0" */
+  TN_FUTURE_FIELD
 } tn_grad_def;
 
 /* ------------------------------------------------------------------ operators */
 
-/* tn_operator_def.flags */
+/* tn_operator_def.flags. An operator with one that this host does not know is refused: TN_ERR_VERSION. */
 enum {
   TN_OP_VIEW = 1u << 0,         /* result aliases self: the meta rule gives sizes, strides, offset; no kernel */
   TN_OP_FACTORY = 1u << 1,      /* no tensor argument need exist; backend from device argument or default */
@@ -149,6 +152,11 @@ typedef struct tn_operator_def {
   const char *file;         /* where the entry stands */
   uint32_t line;
   uint32_t reserved2;
+  /* Arguments with defaults that were appended since the operator was first published (before the targets of an out
+   * form); host->call gives those their defaults (minor 2). */
+  uint32_t n_appended;
+  uint32_t reserved3;
+  TN_FUTURE_FIELD
 } tn_operator_def;
 
 #ifdef __cplusplus

@@ -73,11 +73,15 @@ struct tn_call {
 
 /* ------------------------------------------------------------------ registration */
 
-/* tn_kernel_def.flags */
+/* tn_kernel_def.flags. A flag asks the host for something: a kernel with one that this host does not know is left out,
+ * as one for an operator that it does not have. */
 enum {
   TN_KERNEL_NONDETERMINISTIC = 1u << 0, /* passed over in deterministic mode */
   TN_KERNEL_CONTIGUOUS = 1u << 1, /* wants contiguous inputs and outputs; the core makes temporaries */
-  TN_KERNEL_LAYER_FALLBACK = 1u << 2 /* layers: serves every operator that has no kernel of this layer */
+  TN_KERNEL_LAYER_FALLBACK = 1u << 2, /* layers: serves every operator that has no kernel of this layer */
+#ifdef TN_ABI_FUTURE
+  TN_KERNEL_FUTURE = 1u << 3,
+#endif
 };
 
 /* One kernel of one operator under one key. Strings and the struct are borrowed for the call. */
@@ -95,6 +99,7 @@ typedef struct tn_kernel_def {
   const char *file;    /* where it was registered, for `tenon why`; may be NULL */
   uint32_t line;
   uint32_t reserved;
+  TN_FUTURE_FIELD
 } tn_kernel_def;
 
 /* ------------------------------------------------------------------ the host's services */
@@ -127,6 +132,7 @@ typedef struct tn_foreign_def {
   /* Runs once, from any thread, when the last tensor over the memory is gone; not after process exit began. */
   void (*deleter)(void *ctx);
   void *ctx;
+  TN_FUTURE_FIELD
 } tn_foreign_def;
 
 enum { TN_LOG_ERROR = 1, TN_LOG_WARN = 2, TN_LOG_INFO = 3, TN_LOG_DEBUG = 4 };
@@ -167,9 +173,12 @@ struct tn_host {
 
   /* --- layers, bodies, operators (minor 0) --- */
   tn_status (*find_op)(const char *name, const tn_op **out_op);
-  /* Calls an operator from the top. args and out as in tn_kernel_fn. */
+  /* Calls an operator from the top. args and out as in tn_kernel_fn; one value per argument of the schema that the
+   * operator was first published with: what was appended later gets its default, so that this row means the same in
+   * every host. */
   tn_status (*call)(const tn_op *op, const tn_value *args, tn_value *out);
-  /* Continues below the running layer; also off for everything called from below, fresh calls included. */
+  /* Continues below the running layer; also off for everything called from below, fresh calls included. args: the
+   * array that the layer's kernel was given, or one as for `call`. */
   tn_status (*redispatch)(tn_call *call, const tn_value *args, tn_value *out);
   void (*tensor_retain)(tn_tensor *tensor);
   void (*tensor_release)(tn_tensor *tensor); /* NULL is allowed */
@@ -197,6 +206,12 @@ struct tn_host {
    * TN_ERR_NOT_FOUND that says what there is. Not inside init. */
   tn_status (*find_interface)(const char *name, uint32_t version, const void **out_table);
 
+  /* As call and redispatch, for callers that know how many values they give: from the first published schema's to all;
+   * missing ones get their defaults. More than the host's operator takes: those must be absent (kind NONE). */
+  tn_status (*call_n)(const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out);
+  tn_status (*redispatch_n)(tn_call *call, const tn_value *args, uint32_t n_args, tn_value *out);
+  uint32_t (*op_n_args)(const tn_op *op); /* values in the args array of its kernels and layers */
+
   /* --- services (minor 2) --- */
   /* Host memory that the device copies from and to without staging, from the core's cache. Where the backend has no
    * host_alloc: TN_ERR_UNSUPPORTED. */
@@ -212,6 +227,9 @@ struct tn_host {
    * the disk cache (tenon/plugin_compiler.h). The result is owned: compiled_free. */
   tn_status (*compile)(const struct tn_compile_def *def, struct tn_compiled *out_compiled);
   void (*compiled_free)(struct tn_compiled *compiled);
+#ifdef TN_ABI_FUTURE
+  tn_status (*future)(int32_t *out_answer); /* stores 42 */
+#endif
 };
 
 /* ------------------------------------------------------------------ the door */
@@ -237,6 +255,7 @@ typedef struct tn_query {
    * with words means "no hardware here". May not dispatch. */
   tn_status (*init)(const tn_host *host, tn_registration *reg);
   void (*shutdown)(void); /* out: NULL = nothing to do */
+  TN_FUTURE_FIELD
 } tn_query;
 
 /* TN_OK; or TN_ERR_VERSION if the plugin cannot work with this host (the host then says why in words). */

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* tn_backend_def.flags */
+/* tn_backend_def.flags. A backend with one that this host does not know is refused: TN_ERR_VERSION. */
 enum {
   TN_BACKEND_HOST_MEMORY = 1u << 0,   /* addresses can be read and written by host code */
   TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block (host memory only) */
@@ -39,6 +39,7 @@ typedef struct tn_memory_info {
   uint32_t reserved;
   uint64_t total_bytes;
   uint64_t free_bytes;
+  TN_FUTURE_FIELD
 } tn_memory_info;
 
 typedef struct tn_backend_def {
@@ -97,6 +98,7 @@ typedef struct tn_backend_def {
   /* Required for TN_FORK_REINIT: makes the backend usable in a forked child, where the memory of before is gone. Called
    * once a child, before its first use of the backend. */
   tn_status (*reinit)(void *ctx);
+  TN_FUTURE_FIELD
 } tn_backend_def;
 
 #ifdef __cplusplus

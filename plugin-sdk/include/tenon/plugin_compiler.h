@@ -25,6 +25,7 @@ typedef struct tn_compile_def {
   const char *name;      /* of the source, for its messages; NULL: "source" */
   const void *source;
   uint64_t source_bytes;
+  TN_FUTURE_FIELD
 } tn_compile_def;
 
 /* A result; owned by the caller until host->compiled_free. */
@@ -34,6 +35,7 @@ typedef struct tn_compiled {
   void *object;
   uint64_t object_bytes;
   char *log;             /* what the compiler said, "" if nothing; also given when compiling failed */
+  TN_FUTURE_FIELD
 } tn_compiled;
 
 /* The interface that a compiler plugin offers; called in tenon-cc only, one call at a time. */
@@ -44,6 +46,7 @@ typedef struct tn_compiler {
   /* Fills object (owned by the plugin until release) and log; a failure's words are the thread's. */
   tn_status (*compile)(void *ctx, const tn_compile_def *request, tn_compiled *out_compiled);
   void (*release)(void *ctx, tn_compiled *compiled);
+  TN_FUTURE_FIELD
 } tn_compiler;
 
 #ifdef __cplusplus

@@ -24,6 +24,7 @@ typedef struct tn_layer_def {
    * worker; returns an owned copy. free releases one. */
   void *(*state_dup)(void *state);
   void (*state_free)(void *state);
+  TN_FUTURE_FIELD
 } tn_layer_def;
 
 #ifdef __cplusplus

@@ -38,6 +38,7 @@ typedef struct tn_profile_event {
   uint32_t reserved;
   uint64_t bytes;        /* ALLOC, FREE: rounded as the cache rounds */
   uint64_t current_bytes; /* ALLOC, FREE: in use on that device afterwards */
+  TN_FUTURE_FIELD
 } tn_profile_event;
 
 /* Callbacks; each may be NULL. They may run on any thread, several at once, and with locks of the memory cache held
@@ -51,6 +52,7 @@ typedef struct tn_profiler_def {
   void (*memory)(void *ctx, const tn_profile_event *event);
   /* Time that the operator `id` took on its device; called some time after its end, at the latest by detach. */
   void (*device_time)(void *ctx, uint64_t id, tn_device device, uint64_t ns);
+  TN_FUTURE_FIELD
 } tn_profiler_def;
 
 #ifdef __cplusplus

@@ -21,7 +21,16 @@ extern "C" {
 #endif
 
 #define TN_ABI_MAJOR 1
+/* TN_ABI_FUTURE builds what a later minor could be, for tests of hosts and plugins of different ages: one more row,
+ * dtype and flag, and one more field at the end of every struct that may grow. The operators of such a host have one
+ * more argument with a default (registry/gen/main.py --future). */
+#ifdef TN_ABI_FUTURE
+#define TN_ABI_MINOR 3
+#define TN_FUTURE_FIELD uint64_t future;
+#else
 #define TN_ABI_MINOR 2
+#define TN_FUTURE_FIELD
+#endif
 
 /* Export mark of the one symbol that a plugin shows, and of the public functions of libtenon. */
 #define TN_EXPORT __attribute__((visibility("default")))
@@ -89,6 +98,9 @@ enum {
   TN_FLOAT8_E4M3FNUZ = 18,
   TN_FLOAT8_E5M2FNUZ = 19,
   TN_FLOAT8_E8M0FNU = 20,
+#ifdef TN_ABI_FUTURE
+  TN_FUTURE8 = 21,
+#endif
   TN_DTYPE_LIMIT = 64 /* dtype masks are 64 bits */
 };
 

@@ -30,7 +30,12 @@ const tn_kit_dtype_row tn_kit_dtypes[TN_DTYPE_LIMIT] = {
     [TN_FLOAT8_E4M3FNUZ] = {"float8_e4m3fnuz", 1, TN_CATEGORY_FLOAT},
     [TN_FLOAT8_E5M2FNUZ] = {"float8_e5m2fnuz", 1, TN_CATEGORY_FLOAT},
     [TN_FLOAT8_E8M0FNU] = {"float8_e8m0fnu", 1, TN_CATEGORY_FLOAT},
+#ifdef TN_ABI_FUTURE
+    [TN_FUTURE8] = {"future8", 1, TN_CATEGORY_INT},
+    [TN_FUTURE8 + 1 ... TN_DTYPE_LIMIT - 1] = UNKNOWN,
+#else
     [TN_FLOAT8_E8M0FNU + 1 ... TN_DTYPE_LIMIT - 1] = UNKNOWN,
+#endif
 };
 
 /* Short forms, and the names that ATen's schemas use. */
@@ -46,7 +51,7 @@ static const struct {
 };
 
 tn_dtype tn_kit_dtype_find(const char *name) {
-  for (unsigned code = 1; code <= TN_FLOAT8_E8M0FNU; code++) {
+  for (unsigned code = 1; code < TN_DTYPE_LIMIT && tn_kit_dtypes[code].size; code++) {
     if (strcmp(tn_kit_dtypes[code].name, name) == 0) return (tn_dtype)code;
   }
   for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {

@@ -19,6 +19,11 @@ static tn_status lacks(const char *row, unsigned needs_minor) {
                     table.abi_minor, row, (unsigned)TN_ABI_MAJOR, needs_minor);
 }
 
+#ifdef TN_ABI_FUTURE
+#define FUTURE_ROWS(STATUS) STATUS(future, 3, (int32_t *out_answer))
+#else
+#define FUTURE_ROWS(STATUS)
+#endif
 /* STATUS(row, minor that added it, parameters); OTHER(row, minor, type, parameters, what to do). */
 #define HOST_ROWS(STATUS, OTHER)                                                               \
   OTHER(fail, 0, tn_status, (tn_status code, const char *format, ...), return code)            \
@@ -48,6 +53,12 @@ static tn_status lacks(const char *row, unsigned needs_minor) {
   STATUS(layer_slot, 2, (tn_call * call, void ***out_slot))                                    \
   STATUS(tensor_from_memory, 2, (const tn_foreign_def *desc, tn_tensor **out_tensor))          \
   STATUS(find_interface, 2, (const char *name, uint32_t version, const void **out_table))      \
+  OTHER(call_n, 2, tn_status, (const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out), \
+        return table.call(op, args, out))                                                      \
+  OTHER(redispatch_n, 2, tn_status,                                                            \
+        (tn_call * call, const tn_value *args, uint32_t n_args, tn_value *out),                \
+        return table.redispatch(call, args, out))                                              \
+  OTHER(op_n_args, 2, uint32_t, (const tn_op *op), return 0)                                   \
   STATUS(pinned_alloc, 2, (tn_device device, uint64_t size_bytes, tn_memory *out_memory))      \
   OTHER(pinned_free, 2, void, (tn_device device, const tn_memory *memory), return )            \
   STATUS(profiler_attach, 2, (const struct tn_profiler_def *def, uint64_t *out_handle))        \
@@ -55,7 +66,8 @@ static tn_status lacks(const char *row, unsigned needs_minor) {
   OTHER(range_begin, 2, void, (const char *name), return )                                     \
   OTHER(range_end, 2, void, (void), return )                                                   \
   STATUS(compile, 2, (const struct tn_compile_def *def, struct tn_compiled *out_compiled))     \
-  OTHER(compiled_free, 2, void, (struct tn_compiled * compiled), return )
+  OTHER(compiled_free, 2, void, (struct tn_compiled * compiled), return )                      \
+  FUTURE_ROWS(STATUS)
 
 #define DEFINE_STATUS(row, minor, params) \
   static tn_status missing_##row params { return lacks(#row, minor); }

@@ -14,6 +14,11 @@ TN_MANIFEST(TN_MANIFEST_HEADER("spy", "1.0",
 static tn_status see(tn_call *call, const tn_value *args, tn_value *out) {
   const char *name = call->host->op_name(call->op);
   if (strcmp(name, "mul.Tensor") == 0) return TN_FAIL(TN_ERR_UNSUPPORTED, "the spy saw %s", name);
+  /* As a layer that was built when this operator had two arguments. */
+  if (strcmp(name, "acme::grown") == 0 && args[1].u.i == 100) {
+    const tn_value own[2] = {args[0], tn_value_int(3)};
+    return call->host->redispatch(call, own, out);
+  }
   return call->host->redispatch(call, args, out);
 }
 
