@@ -6,10 +6,12 @@
  * An ordinary store of a line reads it first. A result that no cache will hold anyway is stored past them
  * (streaming stores): a copy of 64 MiB then moves two thirds of the bytes. A result that fits would be lost
  * to the next operator. So the sizes decide: streaming begins where all that an operator reads and writes is
- * more than the last cache, as the processor describes it (isa.c). Measured on 2 cores with 32 MiB in common
+ * more than the last cache, as the processor describes it (isa.c), and for one thread at three quarters of it: one
+ * alone gains earlier than two do. Measured on 2 cores with 32 MiB in common
  * (2026-11-29), float32, GB/s ordinary / streaming on 1 thread and on 2: add of 2M elements (24 MiB in all)
  * 93 / 116, 203 / 125; copy of 4M (32 MiB) 72 / 81, 139 / 84; add of 4M (48 MiB) 69 / 80, 91 / 98; copy of
- * 16M 44 / 58, 51 / 63; add of 16M 44 / 60, 51 / 65. The bits are the same either way.
+ * 16M 44 / 58, 51 / 63; add of 16M 44 / 60, 51 / 65. On 1 thread of a slower machine (2026-11-30): copy of 4M
+ * 41 / 52, relu of 4M 36 / 52, cast of 4M to half the bytes (24 MiB) 41 / 56. The bits are the same either way.
  *
  * Loads and streaming stores have to alternate closely: in blocks of 512 elements a core waits for the one,
  * then for the other (42 instead of 61 in the last case). So the loops exist once more
@@ -28,7 +30,9 @@ bool cpu_streams(uint32_t n, const tn_view *const *operands) {
     if (k > 0 && operands[k]->data == result->data) return false;
     if (operands[k]->numel == result->numel) element += operands[k]->itemsize;
   }
-  return result->numel > cpu_stream_bytes / element;
+  int64_t least = cpu_stream_bytes;
+  if (tn_kit_host()->num_threads() == 1) least = least / 4 * 3 - 1; /* three quarters exactly count */
+  return result->numel > least / element;
 }
 
 typedef struct streamed {
