@@ -38,9 +38,11 @@ RULES = [
     ("core/autograd", [SDK, "kit", APP, GENERATED], ["core/base", "core/tensor", "core/dispatch", "core/load/load.h",
                                                      "registry"]),
     ("core/load", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "registry"]),
+    ("core/libexec", [SDK, "kit"], []),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
     ("frontends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
+    ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
     ("tests/load", [SDK, "kit", APP, GENERATED], ["tests/support", "core/base", "core/load"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
@@ -64,8 +66,8 @@ def rule_of(path):
 
 
 def public_allowed(name, sets):
-    if name.startswith("tenon/kit/"):
-        return "kit" in sets
+    if name.startswith("tenon/kit/") and "kit" in sets:
+        return True
     return any(name in names for names in sets if names != "kit")
 
 

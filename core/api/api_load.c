@@ -34,6 +34,25 @@ tn_status tn_plugin_get(size_t i, tn_plugin_report *out_report) {
   return tni_report_plugin(i, out_report);
 }
 
+tn_status tn_plugin_get_details(size_t i, tn_plugin_details *out_details) {
+  TN_TRY(need(out_details, "tn_plugin_get_details", "out_details"));
+  TN_TRY(tni_load_init());
+  return tni_report_details(i, out_details);
+}
+
+tn_status tn_plugin_get_interface(size_t i, size_t k, const char **out_name, uint32_t *out_version) {
+  TN_TRY(need(out_name, "tn_plugin_get_interface", "out_name"));
+  TN_TRY(need(out_version, "tn_plugin_get_interface", "out_version"));
+  TN_TRY(tni_load_init());
+  return tni_report_interface(i, k, out_name, out_version);
+}
+
+tn_status tn_plugins_clear(const char *name, size_t *out_count) {
+  TN_TRY(need(out_count, "tn_plugins_clear", "out_count"));
+  TN_TRY(tni_load_init());
+  return tni_probes_clear(name, out_count);
+}
+
 size_t tn_device_count(void) { return tni_load_init() == TN_OK ? tni_report_device_count() : 0; }
 
 tn_status tn_device_get(size_t i, tn_device_report *out_report) {

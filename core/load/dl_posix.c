@@ -15,30 +15,42 @@
 
 #include "core/load/load_int.h"
 
-static bool is_judged_file(const tni_plugin *p, const struct stat *st) {
-  return st->st_dev == p->dev && st->st_ino == p->ino;
-}
-
-static tn_status examine_again(const tni_plugin *p) {
-  int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return TN_FAIL(TN_ERR_IO, "cannot be opened: %s", strerror(errno));
-  struct stat st;
+static tn_status examine_open(tni_plugin *p, int fd) {
   char *text = NULL;
+  tni_file_id id;
   tn_status status = tni_elf_read(fd, &text);
   tni_free(text);
-  if (status == TN_OK && (fstat(fd, &st) != 0 || !is_judged_file(p, &st)))
-    status = TN_FAIL(TN_ERR_IO, "the file was replaced after its manifest was read");
+  TN_TRY(status);
+  if (!tni_file_id_of(fd, &id) || id.dev != p->dev || id.ino != p->ino)
+    return TN_FAIL(TN_ERR_IO, "the file was replaced after its manifest was read");
+  TN_TRY(tni_pins_check(p, fd));
+  if (!p->examined && !(p->examined = tni_alloc(sizeof id))) return tni_oom(sizeof id, "a file's identity");
+  *p->examined = id;
+  return TN_OK;
+}
+
+tn_status tni_dl_examine(tni_plugin *p) {
+  if (p->handle) return TN_OK;
+  int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return TN_FAIL(TN_ERR_IO, "cannot be opened: %s", strerror(errno));
+  tn_status status = examine_open(p, fd);
   close(fd);
   return status;
 }
 
+static bool is_examined_file(const tni_plugin *p) {
+  int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  tni_file_id id;
+  bool same = fd >= 0 && tni_file_id_of(fd, &id) && tni_file_id_same(&id, p->examined);
+  if (fd >= 0) close(fd);
+  return same;
+}
+
 tn_status tni_dl_open(tni_plugin *p) {
   if (p->handle) return TN_OK;
-  TN_TRY(examine_again(p));
   void *handle = dlopen(p->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) return TN_FAIL(TN_ERR_PLUGIN, "the system's loader refused it: %s", dlerror());
-  struct stat st;
-  if (stat(p->path, &st) != 0 || !is_judged_file(p, &st)) {
+  if (!is_examined_file(p)) {
     dlclose(handle);
     return TN_FAIL(TN_ERR_IO, "the file was replaced while it was opened");
   }

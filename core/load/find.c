@@ -74,9 +74,20 @@ static tn_status fail_unknown(const char *device) {
                  device, tni_plugin_count(), rejected);
 }
 
+/* What the user requires is opened before the first device. A failure is raised each time, since what failed once stays
+ * so; success is asked for once. */
+static tn_status open_required(void) {
+  static _Atomic bool all_there;
+  if (TNI_LIKELY(atomic_load_explicit(&all_there, memory_order_relaxed))) return TN_OK;
+  TN_TRY(tni_policy_open_required(open_locked));
+  atomic_store_explicit(&all_there, true, memory_order_relaxed);
+  return TN_OK;
+}
+
 tn_status tni_backend_open(const char *device_name, const tni_backend **out_backend) {
   *out_backend = NULL;
   TN_TRY(tni_load_init());
+  TN_TRY(open_required());
   if (strcmp(device_name, "privateuse1") == 0) TN_TRY(resolve_privateuse1(&device_name));
   *out_backend = find_published(device_name);
   if (*out_backend) return TN_OK;

@@ -4,11 +4,10 @@
  * host, this machine, the user's policy and the plugins before it. No code of any plugin runs.
  *
  * The order is that of the roots, then of file names; a name (of a plugin or a device) belongs to the first
- * that offers it. TENON_PROVIDERS="openblas:off,onednn:off" is the user's policy.
+ * that offers it. The user's policy is read in policy.c.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,30 +29,6 @@ static tn_status read_manifest(tni_plugin *p) {
   p->name = p->manifest->name;
   p->version = p->manifest->version;
   return TN_OK;
-}
-
-/* ------------------------------------------------------------------ the user's policy */
-
-/* Does the list say "name:off"? */
-static bool switched_off(const char *policy, const char *name) {
-  size_t n = strlen(name);
-  for (const char *item = policy; item && *item;) {
-    if (strncmp(item, name, n) == 0 && strncmp(item + n, ":off", 4) == 0 && strchr(",", item[n + 4]))
-      return true;
-    item = strchr(item, ',');
-    if (item) ++item;
-  }
-  return false;
-}
-
-static void check_policy_words(const char *policy) {
-  for (const char *item = policy; item && *item;) {
-    size_t n = strcspn(item, ",");
-    if (n && (n < 5 || strncmp(item + n - 4, ":off", 4) != 0))
-      tn_log(TN_LOG_WARN, "TENON_PROVIDERS: \"%.*s\" is not understood; items are NAME:off", (int)n, item);
-    item += n;
-    if (*item) ++item;
-  }
 }
 
 /* ------------------------------------------------------------------ names */
@@ -86,12 +61,13 @@ static tn_status check_names(const tni_plugin_list *list, const tni_plugin *p) {
 
 /* ------------------------------------------------------------------ judging */
 
-static tn_status judge_one(const tni_plugin_list *list, tni_plugin *p, const char *policy) {
+static tn_status judge_one(const tni_plugin_list *list, tni_plugin *p) {
   TN_TRY(read_manifest(p));
   const tni_manifest *m = p->manifest;
   TN_TRY(tni_abi_check(m->abi_major, m->abi_minor, m->needs_minor));
   TN_TRY(tni_sanitizer_check(m->sanitizer));
-  if (switched_off(policy, m->name)) return TN_FAIL(TN_ERR_STATE, "switched off by TENON_PROVIDERS");
+  TN_TRY(tni_policy_check(m->name));
+  if (m->layers.count && tni_policy_safe()) return TN_FAIL(TN_ERR_STATE, "offers a layer; TENON_SAFE_MODE has none");
   TN_TRY(check_names(list, p));
   return tni_needs_check(m);
 }
@@ -128,12 +104,11 @@ static void rank_overrides(tni_plugin_list *list) {
 }
 
 tn_status tni_judge(tni_plugin_list *list) {
-  const char *policy = secure_getenv("TENON_PROVIDERS");
-  check_policy_words(policy);
+  tni_policy_warn();
   for (size_t i = 0; i < list->count; ++i) {
     tni_plugin *p = list->items[i];
     if (tni_plugin_state(p) != TN_PLUGIN_FOUND) continue;
-    tn_status status = judge_one(list, p, policy);
+    tn_status status = judge_one(list, p);
     if (status == TN_ERR_OUT_OF_MEMORY) return status;
     if (status == TN_OK) {
       atomic_store_explicit(&p->state, TN_PLUGIN_LOADABLE, memory_order_release);

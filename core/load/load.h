@@ -51,10 +51,14 @@ tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def
 /* Lists for the API; strings live as long as the process. Valid after tni_load_init. */
 size_t tni_report_plugin_count(void);
 tn_status tni_report_plugin(size_t i, tn_plugin_report *out_report);
+tn_status tni_report_details(size_t i, tn_plugin_details *out_details);
+tn_status tni_report_interface(size_t i, size_t k, const char **out_name, uint32_t *out_version);
 size_t tni_report_device_count(void);
 tn_status tni_report_device(size_t i, tn_device_report *out_report);
 tn_status tni_report_providers(const tn_op *op, const char *const **out_names, size_t *out_n);
 void tni_open_all_backends(void);
+/* Forgets what probes have said (NULL: of all plugins) and lets a quarantined plugin be asked for again. */
+tn_status tni_probes_clear(const char *plugin, size_t *out_count);
 tn_status tni_why(const tn_op *op, const char *device, tn_dtype dtype,
                   void (*line)(void *ctx, const char *words), void *ctx);
 

@@ -9,6 +9,8 @@
 #ifndef TENON_CORE_LOAD_INT_H
 #define TENON_CORE_LOAD_INT_H
 
+#include <sys/stat.h>
+
 #include "core/load/plugin.h"
 
 /* ------------------------------------------------------------------ list.c */
@@ -24,12 +26,96 @@ void tni_list_deinit(tni_plugin_list *list); /* only for lists that were never p
 void tni_list_publish(tni_plugin_list *list);
 /* Stores the thread's words as the reason, then the state. */
 void tni_plugin_set(tni_plugin *p, tn_plugin_state state);
+/* Loadable again, with the thread's words as a remark (none: ""). Loader lock held. */
+void tni_plugin_reset(tni_plugin *p);
 
 /* ------------------------------------------------------------------ search.c */
 
 /* Every *.so of every root, ordered, without double entries; entries that are no readable file are rejected
  * already, and so is a root that may not be used (an entry of its own). */
 tn_status tni_search(tni_plugin_list *list);
+/* Does it belong to root or the user, and can others not write it? */
+tn_status tni_owner_check(const char *path, const struct stat *st);
+
+/* ------------------------------------------------------------------ helper.c */
+
+/* The folder of libtenon's real path (of the program that carries the core in itself), owned (tni_free). NULL with
+ * TN_OK: it cannot be found out. */
+tn_status tni_own_folder(char **out_path);
+/* The program of that name in libexec, owned (tni_free). TN_ERR_NOT_FOUND with the places where it was looked for. */
+tn_status tni_helper_path(const char *name, char **out_path);
+
+typedef struct tni_child {
+  char *output;         /* owned (free); NUL-terminated; what it wrote to the pipe */
+  size_t output_bytes;
+  int status;           /* waitpid's; -1: unknown, because this process does not wait for its children */
+  bool timed_out;       /* and was killed */
+  uint32_t milliseconds;
+} tni_child;
+/* Runs `program FD argument` with a pipe's end as FD, stdin and outputs on /dev/null, default signals, a process group
+ * of its own; kills it after limit_ms. Whatever the host's threads, signals, environment and open files are like. */
+tn_status tni_child_run(const char *program, const char *argument, uint32_t limit_ms, tni_child *out_child);
+
+/* ------------------------------------------------------------------ fingerprint.c */
+
+/* What tells one state of a file from another without reading it. */
+typedef struct tni_file_id {
+  uint64_t dev, ino, size;
+  int64_t modified_ns, changed_ns;
+} tni_file_id;
+bool tni_file_id_of(int fd, tni_file_id *out_id);
+bool tni_file_id_same(const tni_file_id *a, const tni_file_id *b);
+/* SHA-256 of an open file, by pread. */
+tn_status tni_file_hash(int fd, char out_hex[65]);
+
+/* ------------------------------------------------------------------ probe.c, probe_cache.c */
+
+enum { TNI_PROBE_READY = 1, TNI_PROBE_QUARANTINED = 2 };
+/* One answer of tenon-probe; lives as long as the process once a plugin points to it. */
+typedef struct tni_probe {
+  int verdict;         /* TNI_PROBE_... */
+  int64_t when;        /* seconds since 1970 */
+  uint32_t took_ms;
+  bool lasting;        /* worth remembering for other processes */
+  char *words;         /* quarantined: what happened */
+  char *advice;        /* quarantined: words and what ends it, as the reason */
+  char *devices;       /* "toy 2, ..."; "" if none */
+  char *libraries;     /* lines: a path each */
+  struct tni_probe *older; /* forgotten ones of the plugin */
+} tni_probe;
+void tni_probe_free(tni_probe *probe); /* NULL is allowed */
+/* Before the file is mapped: TN_OK if it may be; else words that say why it is quarantined. Loader lock held. */
+tn_status tni_probe_check(tni_plugin *p);
+/* What is remembered about an unopened plugin; NULL: nothing. Runs nothing. */
+const tni_probe *tni_probe_remembered(tni_plugin *p);
+/* May the file be opened without a probe? */
+bool tni_probe_trusts(const tni_plugin *p);
+
+/* The disk cache. Out of memory is a status; anything else that goes wrong with it is "nothing is remembered" with a
+ * debug line. */
+tn_status tni_cache_find(const tni_plugin *p, tni_probe **out_probe);
+tn_status tni_cache_store(const tni_plugin *p, const tni_probe *probe);
+/* SHA-256 of the plugin's file, remembered by size and times. */
+tn_status tni_cache_hash(const tni_plugin *p, char out_hex[65]);
+tn_status tni_cache_clear(const char *plugin, size_t *out_count); /* NULL: everything */
+
+/* ------------------------------------------------------------------ pins.c */
+
+/* The text of a list of pins, owned (tni_free); NULL: there is no such file. Damaged, or of another user: words. */
+tn_status tni_pins_read(const char *path, char **out_text);
+/* Fills p->pin, or fails: the list at path has others and not this file. */
+tn_status tni_pins_take(const char *text, const char *path, tni_plugin *p);
+/* Is the open file the pinned one? */
+tn_status tni_pins_check(const tni_plugin *p, int fd);
+
+/* ------------------------------------------------------------------ policy.c */
+
+/* The user's word about a plugin: TN_OK, or who switched it off. */
+tn_status tni_policy_check(const char *name);
+/* Opens with `open` what `require:` names; the first that fails, or is not there, is the status. */
+tn_status tni_policy_open_required(tn_status (*open)(tni_plugin *p));
+bool tni_policy_safe(void); /* TENON_SAFE_MODE */
+void tni_policy_warn(void); /* about words that are not understood */
 
 /* ------------------------------------------------------------------ elf.c */
 
@@ -68,7 +154,9 @@ tn_status tni_key_layer(const char *name, unsigned bit);
 
 /* ------------------------------------------------------------------ dl_posix.c */
 
-/* Maps the file and runs its constructors; checks that the mapped file is the judged one. */
+/* Is the file still the one that was judged, whole, and the one that a pin names? */
+tn_status tni_dl_examine(tni_plugin *p);
+/* Maps the file and runs its constructors; checks that the mapped file is the examined one. */
 tn_status tni_dl_open(tni_plugin *p);
 tn_status tni_dl_symbol(tni_plugin *p, const char *name, void **out_address);
 

@@ -237,7 +237,12 @@ static tn_status parse_interface(parser *p, char *rest) {
   long version;
   TN_TRY(want_name(p, &rest, "interface name", &name));
   TN_TRY(want_int(p, &rest, "interface version", 0, 1000000, &version));
-  TN_TRY(strings_add(&p->m->interfaces, name));
+  for (size_t i = 0; i < p->m->interfaces.count; ++i)
+    if (p->m->interfaces.items[i].version == (uint32_t)version && strcmp(p->m->interfaces.items[i].name, name) == 0)
+      return TN_FAIL(TN_ERR_DATA, "manifest line %zu: interface %s %ld is listed twice", p->line, name, version);
+  TN_TRY(tni_grow(&p->m->interfaces.items, &p->m->interfaces.capacity, p->m->interfaces.count,
+                  sizeof *p->m->interfaces.items));
+  p->m->interfaces.items[p->m->interfaces.count++] = (tni_manifest_interface){name, (uint32_t)version};
   return want_end(p, rest);
 }
 
@@ -258,6 +263,9 @@ static tn_status parse_thread_runtime(parser *p, char *rest) {
 static tn_status parse_needs_cpu(parser *p, char *rest) {
   return add_name(p, rest, "CPU feature", &p->m->needs_cpu);
 }
+static tn_status parse_environment(parser *p, char *rest) {
+  return add_name(p, rest, "variable", &p->m->environment);
+}
 static tn_status parse_conflicts(parser *p, char *rest) {
   return add_name(p, rest, "plugin name", &p->m->conflicts);
 }
@@ -275,6 +283,7 @@ static const struct {
             {"interface", parse_interface},
             {"needs-cpu", parse_needs_cpu},
             {"needs-path", parse_needs_path},
+            {"environment", parse_environment},
             {"conflicts", parse_conflicts},
             {"override", parse_override},
             {"thread-runtime", parse_thread_runtime},
@@ -364,8 +373,9 @@ tn_status tni_manifest_parse(char *text, tni_manifest **out_manifest) {
 
 void tni_manifest_free(tni_manifest *m) {
   if (!m) return;
-  tni_strings *lists[] = {&m->operators,  &m->interfaces, &m->needs_cpu,
-                          &m->needs_path, &m->conflicts,  &m->overrides};
+  tni_strings *lists[] = {&m->operators,  &m->needs_cpu,   &m->needs_path,
+                          &m->conflicts, &m->environment, &m->overrides};
+  tni_free(m->interfaces.items);
   for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i) tni_free(lists[i]->items);
   tni_free(m->kernels.items);
   tni_free(m->devices.items);

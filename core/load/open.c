@@ -172,8 +172,9 @@ static tn_status run_init(tn_registration *reg, const tn_query *q, size_t *out_m
 /* What a ready plugin's report says: parts of it that are not in use. "" if all is. */
 static void note_leftovers(const tn_registration *reg, size_t missing) {
   tn_error_clear();
+  if (reg->plugin->remark) tn_fail(TN_OK, "%s", reg->plugin->remark);
   if (reg->n_skipped)
-    tn_fail(TN_OK,
+    tn_wrap(TN_OK,
             "%zu kernels are not used, because this host lacks their operator, key or schema (first: %s)",
             reg->n_skipped, reg->first_skipped);
   if (missing) tn_wrap(TN_OK, "%zu of its devices are not present", missing);
@@ -181,6 +182,8 @@ static void note_leftovers(const tn_registration *reg, size_t missing) {
 
 static tn_status bring_up(tni_plugin *p) {
   TN_TRY(check_conflicts(p));
+  TN_TRY(tni_dl_examine(p));
+  TN_TRY(tni_probe_check(p));
   TN_TRY(tni_dl_open(p));
   void *address;
   TN_TRY(tni_dl_symbol(p, TN_PLUGIN_SYMBOL, &address));
@@ -201,17 +204,23 @@ static tn_status bring_up(tni_plugin *p) {
   return status;
 }
 
+static bool is_quarantined(const tni_plugin *p) {
+  const tni_probe *probe = atomic_load_explicit(&p->probe, memory_order_relaxed);
+  return probe && probe->verdict == TNI_PROBE_QUARANTINED;
+}
+
 tn_status tni_plugin_open(tni_plugin *p) {
   tn_plugin_state state = tni_plugin_state(p);
   if (state == TN_PLUGIN_LOADABLE) {
     tn_status status = bring_up(p);
     if (status == TN_ERR_OUT_OF_MEMORY) return status; /* may be tried again: nothing was kept */
     state = status == TN_OK                ? TN_PLUGIN_READY
+            : is_quarantined(p)            ? TN_PLUGIN_QUARANTINED
             : status == TN_ERR_UNAVAILABLE ? TN_PLUGIN_NO_HARDWARE
                                            : TN_PLUGIN_FAILED;
     tni_plugin_set(p, state);
     const char *reason = tni_plugin_reason(p);
-    tn_log(state == TN_PLUGIN_FAILED ? TN_LOG_WARN : TN_LOG_INFO, "plugin %s (%s): %s%s%s", p->name, p->path,
+    tn_log(state == TN_PLUGIN_FAILED || state == TN_PLUGIN_QUARANTINED ? TN_LOG_WARN : TN_LOG_INFO, "plugin %s (%s): %s%s%s", p->name, p->path,
            tn_plugin_state_name(state), *reason ? ": " : "", reason);
   }
   if (state == TN_PLUGIN_READY) return TN_OK;

@@ -3,8 +3,8 @@
  * One plugin as the loader knows it, and what its manifest says.
  *
  * Records are made by the scan (search.c), judged (judge.c) and opened (open.c); they live until the process
- * ends, because reports hand out their strings. The list never changes after tni_load_init. Only `state` and
- * `reason` change later: the reason is stored once, before the state, so that reports need no lock.
+ * ends, because reports hand out their strings. The list never changes after tni_load_init. `state` and `reason` change
+ * later: the reason is stored before the state, and one that is replaced stays allocated, so that reports need no lock.
  */
 #ifndef TENON_CORE_LOAD_PLUGIN_H
 #define TENON_CORE_LOAD_PLUGIN_H
@@ -39,6 +39,11 @@ typedef struct tni_manifest_layer {
   uint8_t class_;
 } tni_manifest_layer;
 
+typedef struct tni_manifest_interface {
+  const char *name;
+  uint32_t version;
+} tni_manifest_interface;
+
 typedef struct tni_strings {
   const char **items;
   size_t count, capacity;
@@ -65,8 +70,12 @@ typedef struct tni_manifest {
     size_t count, capacity;
   } layers;
   tni_strings operators; /* schema texts */
-  tni_strings interfaces;
+  struct {
+    tni_manifest_interface *items;
+    size_t count, capacity;
+  } interfaces;
   tni_strings needs_cpu, needs_path;
+  tni_strings environment; /* variables that change what its code does */
   tni_strings conflicts, overrides; /* plugin names */
 } tni_manifest;
 
@@ -84,11 +93,18 @@ struct tni_plugin {
   const char *file; /* last part of path */
   dev_t dev;
   ino_t ino;
+  struct tni_file_id *examined; /* the file as tni_dl_examine saw it; NULL before */
+  bool beside;                  /* of the root beside libtenon */
+  char *pin;                    /* its SHA-256 as the user wrote it down; NULL: none */
+  _Atomic(struct tni_probe *) probe; /* what is known of its probe; set once */
+  struct tni_probe *forgotten;       /* what reports may still show */
+  char *remark; /* for the reason of a ready plugin; NULL: none. Loader lock */
   uint32_t root_order;
   uint32_t override_rank;
   tni_manifest *manifest; /* NULL if it could not be read */
   _Atomic int state;      /* tn_plugin_state */
   _Atomic(char *) reason; /* NULL: nothing to say */
+  struct tni_old_words *old_reasons; /* reports may still hold them */
   void *handle;           /* of the mapped file; never closed */
   tn_plugin_query_fn query;
   void (*shutdown)(void);

@@ -4,22 +4,60 @@
  * lock: a report never waits for another thread's init. How it is printed is the frontends' business.
  */
 #include <stdio.h>
+#include <time.h>
 
 #include "core/load/load_int.h"
 
 /* ------------------------------------------------------------------ plugins */
+
+/* A file whose quarantine is remembered is shown so before anybody asks for it. */
+static void tell_state(tni_plugin *p, tn_plugin_state *out_state, const char **out_reason) {
+  *out_state = tni_plugin_state(p);
+  *out_reason = tni_plugin_reason(p);
+  if (*out_state != TN_PLUGIN_LOADABLE) return;
+  const tni_probe *probe = tni_probe_remembered(p);
+  if (!probe || probe->verdict != TNI_PROBE_QUARANTINED) return;
+  *out_state = TN_PLUGIN_QUARANTINED;
+  *out_reason = probe->advice;
+}
 
 size_t tni_report_plugin_count(void) { return tni_plugin_count(); }
 
 tn_status tni_report_plugin(size_t i, tn_plugin_report *out_report) {
   if (i >= tni_plugin_count())
     return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "plugin %zu: there are %zu", i, tni_plugin_count());
-  const tni_plugin *p = tni_plugin_at(i);
-  *out_report = (tn_plugin_report){.name = p->name,
-                                   .version = p->version,
-                                   .path = p->path,
-                                   .state = tni_plugin_state(p),
-                                   .reason = tni_plugin_reason(p)};
+  tni_plugin *p = tni_plugin_at(i);
+  *out_report = (tn_plugin_report){.name = p->name, .version = p->version, .path = p->path};
+  tell_state(p, &out_report->state, &out_report->reason);
+  return TN_OK;
+}
+
+tn_status tni_report_details(size_t i, tn_plugin_details *out_details) {
+  if (i >= tni_plugin_count())
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "plugin %zu: there are %zu", i, tni_plugin_count());
+  tni_plugin *p = tni_plugin_at(i);
+  *out_details = (tn_plugin_details){.license = p->manifest ? p->manifest->license : "",
+                                     .pinned_sha256 = p->pin,
+                                     .trusted = tni_probe_trusts(p),
+                                     .n_interfaces = p->manifest ? p->manifest->interfaces.count : 0};
+  char *words = tni_error_take();
+  if (tni_cache_hash(p, out_details->sha256) != TN_OK) out_details->sha256[0] = 0; /* its state says why */
+  tni_error_give(words);
+  const tni_probe *probe = tni_probe_remembered(p);
+  if (!probe) return TN_OK;
+  out_details->probe = probe->verdict == TNI_PROBE_READY ? "ready" : "quarantined";
+  out_details->probe_words = probe->words;
+  out_details->probe_devices = probe->devices;
+  out_details->probe_age_seconds = (int64_t)time(NULL) - probe->when;
+  out_details->probe_ms = probe->took_ms;
+  return TN_OK;
+}
+
+tn_status tni_report_interface(size_t i, size_t k, const char **out_name, uint32_t *out_version) {
+  const tni_manifest *m = i < tni_plugin_count() ? tni_plugin_at(i)->manifest : NULL;
+  if (!m || k >= m->interfaces.count) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "plugin %zu has no interface %zu", i, k);
+  *out_name = m->interfaces.items[k].name;
+  *out_version = m->interfaces.items[k].version;
   return TN_OK;
 }
 
@@ -45,11 +83,11 @@ static bool is_shown(const tni_plugin *p, size_t device) {
 }
 
 /* Walks all lines of the device list. Returns how many there are; *out_plugin etc. are those of line `want`. */
-static size_t walk_devices(size_t want, const tni_plugin **out_plugin, size_t *out_device,
+static size_t walk_devices(size_t want, tni_plugin **out_plugin, size_t *out_device,
                            int32_t *out_index) {
   size_t line = 0;
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
-    const tni_plugin *p = tni_plugin_at(i);
+    tni_plugin *p = tni_plugin_at(i);
     for (size_t d = 0; p->manifest && d < p->manifest->devices.count; ++d) {
       if (!is_shown(p, d)) continue;
       const tni_backend *b = backend_of(p, d);
@@ -80,20 +118,20 @@ static void ask_backend(const tni_backend *b, int32_t index, tn_device_report *o
 }
 
 size_t tni_report_device_count(void) {
-  const tni_plugin *p;
+  tni_plugin *p;
   size_t device;
   int32_t index;
   return walk_devices(SIZE_MAX, &p, &device, &index);
 }
 
 tn_status tni_report_device(size_t i, tn_device_report *out_report) {
-  const tni_plugin *p = NULL;
+  tni_plugin *p = NULL;
   size_t device = 0;
   int32_t index = 0;
   size_t count = walk_devices(i, &p, &device, &index);
   if (!p) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "device %zu: there are %zu", i, count);
-  *out_report = (tn_device_report){
-      .plugin = p->name, .state = tni_plugin_state(p), .reason = tni_plugin_reason(p), .description = ""};
+  *out_report = (tn_device_report){.plugin = p->name, .description = ""};
+  tell_state(p, &out_report->state, &out_report->reason);
   snprintf(out_report->name, sizeof out_report->name, "%s", p->manifest->devices.items[device].name);
   const tni_backend *b = backend_of(p, device);
   if (b)

@@ -10,7 +10,6 @@
  * Nothing is skipped in silence: what has a plugin's name but cannot be one is listed with its reason.
  */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,23 +23,32 @@
 typedef struct scan {
   tni_plugin_list *list;
   uint32_t root_order;
+  bool beside; /* the root beside libtenon */
+  /* Lists of pins that hold for the root: its own, and the user's. NULL: none. */
+  const char *pins, *user_pins;
 } scan;
 
+static const char pins_name[] = "plugins.sha256";
+
 /* ------------------------------------------------------------------ who may write a root */
+
+tn_status tni_owner_check(const char *path, const struct stat *st) {
+  if (st->st_uid != 0 && st->st_uid != geteuid())
+    return TN_FAIL(TN_ERR_IO, "%s belongs to user %u, expected root or the user (%u)", path,
+                   (unsigned)st->st_uid, (unsigned)geteuid());
+  /* A group counts as others unless it is root's or the user's own. */
+  bool group_is_other = st->st_gid != 0 && st->st_gid != getegid();
+  bool by_others = (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && group_is_other);
+  if (by_others && !(st->st_mode & S_ISVTX))
+    return TN_FAIL(TN_ERR_IO, "%s is writable by others (mode %o)", path, (unsigned)(st->st_mode & 07777));
+  return TN_OK;
+}
 
 static tn_status check_folder(const char *path) {
   struct stat st;
   if (stat(path, &st) != 0) return TN_FAIL(TN_ERR_IO, "%s: %s", path, strerror(errno));
   if (!S_ISDIR(st.st_mode)) return TN_FAIL(TN_ERR_IO, "%s is not a folder", path);
-  if (st.st_uid != 0 && st.st_uid != geteuid())
-    return TN_FAIL(TN_ERR_IO, "%s belongs to user %u, expected root or the user (%u)", path,
-                   (unsigned)st.st_uid, (unsigned)geteuid());
-  /* A group counts as others unless it is root's or the user's own. */
-  bool group_is_other = st.st_gid != 0 && st.st_gid != getegid();
-  bool by_others = (st.st_mode & S_IWOTH) || ((st.st_mode & S_IWGRP) && group_is_other);
-  if (by_others && !(st.st_mode & S_ISVTX))
-    return TN_FAIL(TN_ERR_IO, "%s is writable by others (mode %o)", path, (unsigned)(st.st_mode & 07777));
-  return TN_OK;
+  return tni_owner_check(path, &st);
 }
 
 /* real: an absolute path without links; is cut and mended on the way. */
@@ -100,6 +108,29 @@ static void drop_last(tni_plugin_list *list) {
   tni_free(p);
 }
 
+/* The file must be in every list of pins that holds for its root. */
+static tn_status take_pins(const scan *s, const char *root, tni_plugin *p) {
+  tn_status status = TN_OK;
+  p->beside = s->beside;
+  if (s->pins) {
+    char *path;
+    if (asprintf(&path, "%s/%s", root, pins_name) < 0) return tni_oom(strlen(root), "a path");
+    status = tni_pins_take(s->pins, path, p);
+    free(path);
+  }
+  if (status == TN_OK && s->user_pins) {
+    char *first = p->pin;
+    p->pin = NULL;
+    status = tni_pins_take(s->user_pins, secure_getenv("TENON_PLUGIN_PINS"), p);
+    if (status == TN_OK && first && strcmp(first, p->pin) != 0)
+      status = TN_FAIL(TN_ERR_IO, "%s and TENON_PLUGIN_PINS pin different contents", pins_name);
+    tni_free(first);
+  }
+  if (status == TN_OK || status == TN_ERR_OUT_OF_MEMORY) return status;
+  tni_plugin_set(p, TN_PLUGIN_REJECTED);
+  return TN_OK;
+}
+
 static tn_status add_file(scan *s, const char *root, const char *name) {
   char *path;
   if (asprintf(&path, "%s/%s", root, name) < 0) return tni_oom(strlen(root) + strlen(name) + 2, "a path");
@@ -112,7 +143,7 @@ static tn_status add_file(scan *s, const char *root, const char *name) {
     return TN_OK;
   }
   const tni_plugin *twin = same_file(s->list, p);
-  if (!twin) return TN_OK;
+  if (!twin) return take_pins(s, root, p);
   tn_log(TN_LOG_DEBUG, "%s is the same file as %s", p->path, twin->path);
   drop_last(s->list);
   return TN_OK;
@@ -136,12 +167,21 @@ static tn_status add_files(scan *s, const char *root) {
 /* ------------------------------------------------------------------ roots */
 
 static tn_status use_root(scan *s, const char *root) {
+  if (!s->beside && tni_policy_safe())
+    return TN_FAIL(TN_ERR_STATE, "TENON_SAFE_MODE uses the folder beside libtenon only");
   if (root[0] != '/')
     return TN_FAIL(TN_ERR_IO, "the path is relative; plugin folders are given as absolute paths");
   char *real = realpath(root, NULL);
   if (!real) return TN_FAIL(TN_ERR_IO, "%s", strerror(errno));
   tn_status status = check_ancestors(real);
+  char *pins = NULL, *path = NULL;
+  if (status == TN_OK && asprintf(&path, "%s/%s", real, pins_name) < 0) status = tni_oom(strlen(real), "a path");
+  if (status == TN_OK) status = tni_pins_read(path, &pins);
+  s->pins = pins;
   if (status == TN_OK) status = add_files(s, real);
+  s->pins = NULL;
+  tni_free(pins);
+  free(path);
   free(real);
   return status;
 }
@@ -180,33 +220,48 @@ static tn_status add_listed_roots(scan *s, const char *paths) {
   return status;
 }
 
-/* The folder beside this library; inside a program that links it statically, beside the program. */
+/* The folder beside this library; inside a program that carries it, beside the program. */
 static tn_status add_own_root(scan *s) {
   static const char tail[] = "/tenon/plugins";
-  Dl_info info;
-  if (!dladdr((const void *)&tni_search, &info) || !info.dli_fname) return TN_OK;
-  char *real = realpath(info.dli_fname, NULL);
-  if (!real) return TN_OK;
-  char *slash = strrchr(real, '/');
-  *slash = 0;
-  size_t size = strlen(real) + sizeof tail;
+  char *folder;
+  TN_TRY(tni_own_folder(&folder));
+  if (!folder) return TN_OK;
+  size_t size = strlen(folder) + sizeof tail;
   char *root = tni_alloc(size);
   tn_status status = root ? TN_OK : tni_oom(size, "a path");
+  s->beside = true;
   if (root) {
-    snprintf(root, size, "%s%s", real, tail);
+    snprintf(root, size, "%s%s", folder, tail);
     if (access(root, F_OK) == 0)
       status = add_root(s, root);
     else
       tn_log(TN_LOG_INFO, "no plugins are installed beside the library: %s does not exist", root);
   }
   tni_free(root);
-  free(real);
+  tni_free(folder);
   return status;
+}
+
+/* A list that the user names and that cannot be used lets nothing in: an empty list. */
+static tn_status read_user_pins(char **out_pins) {
+  const char *path = secure_getenv("TENON_PLUGIN_PINS");
+  *out_pins = NULL;
+  if (!path) return TN_OK;
+  tn_status status = tni_pins_read(path, out_pins);
+  if (status == TN_ERR_OUT_OF_MEMORY || *out_pins) return status;
+  tn_log(TN_LOG_WARN, "TENON_PLUGIN_PINS: %s", status == TN_OK ? "there is no such file" : tn_error_message());
+  *out_pins = tni_strdup("");
+  return *out_pins ? TN_OK : tni_oom(1, "pins");
 }
 
 tn_status tni_search(tni_plugin_list *list) {
   scan s = {.list = list};
   const char *paths = secure_getenv("TENON_PLUGIN_PATH");
-  if (paths) TN_TRY(add_listed_roots(&s, paths));
-  return add_own_root(&s);
+  char *pins = NULL;
+  tn_status status = paths ? read_user_pins(&pins) : TN_OK;
+  s.user_pins = pins;
+  if (status == TN_OK && paths) status = add_listed_roots(&s, paths);
+  s.user_pins = NULL;
+  tni_free(pins);
+  return status == TN_OK ? add_own_root(&s) : status;
 }

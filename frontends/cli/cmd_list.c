@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tenon devices`, `tenon plugins`, `tenon ops`: what is there, as a table or as JSON. Only `devices` opens
+ * `tenon devices`, `tenon ops`: what is there, as a table or as JSON. Only `devices` opens
  * anything: cpu, or every backend with --open. That one cannot be opened is no failure of a listing: its
  * reason is in the list.
  */
@@ -86,48 +86,6 @@ const tni_command tni_cmd_devices = {
     "Opens cpu only, so that it is quick; the others show what their plugin declares.\n"
     "--verbose: where the number of threads comes from, and what else in the process has threads.",
     run_devices};
-
-/* ------------------------------------------------------------------ plugins */
-
-static void plugin_json(const tn_plugin_report *r) {
-  tni_json json = {.file = stdout};
-  tni_json_open(&json, NULL, '{');
-  tni_json_string(&json, "name", r->name);
-  tni_json_string(&json, "version", r->version);
-  tni_json_string(&json, "path", r->path);
-  tni_json_string(&json, "state", tn_plugin_state_name(r->state));
-  tni_json_string(&json, "reason", r->reason);
-  tni_json_close(&json, '}');
-}
-
-static void plugin_row(const tn_plugin_report *r) {
-  printf("%-20s %-8s %-11s %s\n", r->name, dash(r->version), tn_plugin_state_name(r->state), r->path);
-  if (*r->reason) printf("%20s %s\n", "", r->reason);
-}
-
-static int run_plugins(int argc, char **argv) {
-  bool json = false;
-  const tni_option options[] = {{"--json", TNI_OPTION_FLAG, &json, NULL, "one JSON object a line", 0, 0},
-                                {0}};
-  int result = tni_args_parse(&tni_cmd_plugins, options, argc, argv, NULL);
-  if (result >= 0) return result;
-  if (tn_init() != TN_OK) return tni_cli_failed();
-  if (!json) printf("%-20s %-8s %-11s %s\n", "PLUGIN", "VERSION", "STATE", "FILE");
-  for (size_t i = 0; i < tn_plugin_count(); i++) {
-    tn_plugin_report r;
-    if (tn_plugin_get(i, &r) != TN_OK) return tni_cli_failed();
-    (json ? plugin_json : plugin_row)(&r);
-  }
-  return TNI_EXIT_OK;
-}
-
-const tni_command tni_cmd_plugins = {"plugins",
-                                     "",
-                                     0,
-                                     0,
-                                     "Lists every plugin file found, its state, and the reason for it.\n"
-                                     "Reads manifests; runs no plugin's code.",
-                                     run_plugins};
 
 /* ------------------------------------------------------------------ ops */
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "frontends/cli/cli.h"
-#include "frontends/cli/sha256.h"
+#include <tenon/kit/sha256.h>
 
 /* ------------------------------------------------------------------ UTF-8 */
 
@@ -109,11 +109,11 @@ static tn_status add_points(tni_text *text, const char *path, const bytes *b) {
   return TN_OK;
 }
 
-static tn_status add_file(tni_text *text, tni_sha256 *sha, const char *path) {
+static tn_status add_file(tni_text *text, tn_sha256 *sha, const char *path) {
   bytes b;
   tn_status status = read_bytes(path, &b);
   if (status == TN_OK) {
-    tni_sha256_add(sha, b.at, b.count);
+    tn_sha256_add(sha, b.at, b.count);
     status = add_points(text, path, &b);
   }
   free(b.at);
@@ -182,7 +182,7 @@ static tn_status list_folder(const char *path, folder *f) {
   return status;
 }
 
-static tn_status add_folder(tni_text *text, tni_sha256 *sha, const char *path) {
+static tn_status add_folder(tni_text *text, tn_sha256 *sha, const char *path) {
   folder f = {0};
   tn_status status = list_folder(path, &f);
   for (size_t i = 0; status == TN_OK && i < f.count; i++)
@@ -198,14 +198,14 @@ static tn_status add_folder(tni_text *text, tni_sha256 *sha, const char *path) {
 
 tn_status tni_text_read(const char *path, tni_text *out_text) {
   struct stat about;
-  tni_sha256 sha;
+  tn_sha256 sha;
   *out_text = (tni_text){0};
   if (stat(path, &about)) return read_failed(path);
-  tni_sha256_init(&sha);
+  tn_sha256_init(&sha);
   tn_status status =
       S_ISDIR(about.st_mode) ? add_folder(out_text, &sha, path) : add_file(out_text, &sha, path);
   if (status == TN_OK && out_text->count == 0) status = tn_fail(TN_ERR_DATA, "%s: the text is empty", path);
-  tni_sha256_end(&sha, out_text->sha256);
+  tn_sha256_end(&sha, out_text->sha256);
   if (status != TN_OK) tni_text_free(out_text);
   return status;
 }

@@ -3,7 +3,7 @@
  * How well a model does on a test set, and the fingerprint of its weights.
  */
 #include "frontends/cli/cli.h"
-#include "frontends/cli/sha256.h"
+#include <tenon/kit/sha256.h>
 #include "frontends/cli/train.h"
 
 enum { TEST_BATCH = 200, SUM = 2 /* a reduction of cross_entropy_loss */ };
@@ -74,18 +74,18 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
-static tn_status hash_tensor(tni_sha256 *sha, tn_tensor *t) {
+static tn_status hash_tensor(tn_sha256 *sha, tn_tensor *t) {
   size_t size = (size_t)tn_tensor_numel(t) * tn_dtype_size(tn_tensor_dtype(t));
   void *data = malloc(size ? size : 1);
   if (!data) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: %zu bytes of weights", size);
   tn_status status = tn_tensor_to_host(t, data, size);
-  if (status == TN_OK) tni_sha256_add(sha, data, size);
+  if (status == TN_OK) tn_sha256_add(sha, data, size);
   free(data);
   return status;
 }
 
 tn_status tni_weights_hash(tn_module *model, char out_hex[65]) {
-  tni_sha256 sha;
+  tn_sha256 sha;
   tn_state_dict *dict = NULL;
   TN_TRY(tn_module_state_dict(model, &dict));
   size_t n = tn_state_dict_count(dict);
@@ -94,9 +94,9 @@ tn_status tni_weights_hash(tn_module *model, char out_hex[65]) {
   for (size_t i = 0; status == TN_OK && i < n; i++)
     list[i] = (named){tn_state_dict_name(dict, i), tn_state_dict_tensor(dict, i)};
   if (status == TN_OK) qsort(list, n, sizeof *list, by_name);
-  tni_sha256_init(&sha);
+  tn_sha256_init(&sha);
   for (size_t i = 0; status == TN_OK && i < n; i++) status = hash_tensor(&sha, list[i].tensor);
-  tni_sha256_end(&sha, out_hex);
+  tn_sha256_end(&sha, out_hex);
   free(list);
   tn_state_dict_release(dict);
   return status;

@@ -5,6 +5,7 @@
 #include "folder.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +78,9 @@ void folder_add_copy(const folder *f, const char *plugin, const char *name, size
 
 char *probe(const char *path, const char *settings, const char *commands) {
   char command[2048];
-  int n = snprintf(command, sizeof command, "TENON_PLUGIN_PATH='%s' %s '%s' %s 2>/dev/null", path, settings,
-                   TN_LOAD_PROBE, commands);
+  int n = snprintf(command, sizeof command,
+                   "XDG_CACHE_HOME='" TN_LOAD_WORK_DIR "/cache' TENON_PLUGIN_PATH='%s' %s '%s' %s 2>/dev/null", path,
+                   settings, TN_LOAD_PROBE, commands);
   if (n < 0 || (size_t)n >= sizeof command)
     tn_test_fail(__FILE__, __LINE__, "the command is too long: %s", commands);
   FILE *pipe = popen(command, "r");
@@ -97,4 +99,21 @@ char *probe(const char *path, const char *settings, const char *commands) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     tn_test_fail(__FILE__, __LINE__, "%s: ended with status %d after:\n%s", command, status, text);
   return text;
+}
+
+void shell(const char *format, ...) {
+  char *command;
+  va_list args;
+  va_start(args, format);
+  NEED(vasprintf(&command, format, args) >= 0, "a command");
+  va_end(args);
+  int status = system(command);
+  if (status != 0) tn_test_fail(__FILE__, __LINE__, "status %d of: %s", status, command);
+  free(command);
+}
+
+char *probe_cached(const folder *f, const folder *cache, const char *settings, const char *commands) {
+  char all[1400];
+  snprintf(all, sizeof all, "XDG_CACHE_HOME='%s' %s", cache->path, settings);
+  return probe(f ? f->path : "", all, commands);
 }

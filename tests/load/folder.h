@@ -6,6 +6,7 @@
 #define TESTS_LOAD_FOLDER_H
 
 #include <stddef.h>
+#include <tenon/types.h>
 
 typedef struct folder {
   char path[512];
@@ -20,8 +21,13 @@ void folder_add_copy(const folder *f, const char *plugin, const char *name, size
                      unsigned char patch);
 void folder_add_bytes(const folder *f, const char *name, const char *bytes, size_t n);
 
-/* The probe's output with TENON_PLUGIN_PATH = path and further settings "NAME=value ..." (or ""); the exit
- * status must be 0. Owned by the caller. */
+/* The probe program's output with TENON_PLUGIN_PATH = path and further settings "NAME=value ..." (or ""); the exit
+ * status must be 0. Owned by the caller. What probes say is remembered for all tests together, in the build folder. */
 char *probe(const char *path, const char *settings, const char *commands);
+
+/* Runs a command line of the shell (printf form); its exit status must be 0. */
+void shell(const char *format, ...) TN_PRINTF(1, 2);
+/* The same with a cache folder of its own; `f` may be NULL for no root. */
+char *probe_cached(const folder *f, const folder *cache, const char *settings, const char *commands);
 
 #endif

@@ -3,13 +3,19 @@
  * What a test sees of the loader in a process of its own: the environment is read once per process, so each
  * test starts this program with its own folders. Arguments are commands, run in order; each prints lines.
  *
- *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | runtimes | shutdown
+ *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | runtimes |
+ *   clear NAME|all | shutdown
+ * and, for what a host may be like:
+ *   close-standard | ignore-children | block-signals | fork
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 static void say_failure(const char *what, tn_status status) {
   printf("%s: error %d: %s\n", what, (int)status, tn_error_message());
@@ -109,6 +115,51 @@ static void say_runtime(void *ctx, const char *words) {
   printf("runtimes: %s\n", words);
 }
 
+static void clear(const char *name) {
+  size_t n;
+  tn_status status = tn_plugins_clear(strcmp(name, "all") ? name : NULL, &n);
+  if (status != TN_OK) return say_failure("clear", status);
+  printf("clear %s: %zu\n", name, n);
+}
+
+/* stdout moves to a higher place, where the rest of the program writes. */
+static void close_standard(void) {
+  int out = dup(1);
+  for (int fd = 0; fd < 3; ++fd) close(fd);
+  if (out >= 0) stdout = fdopen(out, "w");
+}
+
+static void block_signals(void) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
+/* The rest runs in a child; this process ends as that does. */
+static void go_on_in_child(void) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child <= 0) return;
+  int status = 1;
+  waitpid(child, &status, 0);
+  _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+/* What changes the host itself. */
+static bool change_host(const char *command) {
+  if (strcmp(command, "close-standard") == 0)
+    close_standard();
+  else if (strcmp(command, "ignore-children") == 0)
+    signal(SIGCHLD, SIG_IGN);
+  else if (strcmp(command, "block-signals") == 0)
+    block_signals();
+  else if (strcmp(command, "fork") == 0)
+    go_on_in_child();
+  else
+    return false;
+  return true;
+}
+
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     const char *command = argv[i];
@@ -122,6 +173,10 @@ int main(int argc, char **argv) {
       (void)tn_threads_describe(say_runtime, NULL);
     else if (strcmp(command, "shutdown") == 0)
       tn_shutdown();
+    else if (strcmp(command, "clear") == 0 && i + 1 < argc)
+      clear(argv[++i]);
+    else if (change_host(command))
+      continue;
     else if (strcmp(command, "open") == 0 && i + 1 < argc)
       open_device(argv[++i]);
     else if (strcmp(command, "add") == 0 && i + 1 < argc)

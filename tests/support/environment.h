@@ -11,6 +11,7 @@
 
 static inline void tn_test_environment(void) {
 #ifdef TN_TEST_PLUGIN_PATH
+  setenv("TENON_PROBE", "off", 0); /* what was just built needs no child to try it */
   setenv("TENON_PLUGIN_PATH", TN_TEST_PLUGIN_PATH, 0);
 #endif
 }

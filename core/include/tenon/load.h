@@ -26,7 +26,7 @@ typedef enum tn_plugin_state {
   TN_PLUGIN_NO_HARDWARE = 3,
   TN_PLUGIN_READY = 4,
   TN_PLUGIN_FAILED = 5, /* opening or init failed: the reason has the loader's words */
-  TN_PLUGIN_QUARANTINED = 6
+  TN_PLUGIN_QUARANTINED = 6 /* opening it would end or block the process, says a child that tried */
 } tn_plugin_state;
 TN_EXPORT const char *tn_plugin_state_name(tn_plugin_state state); /* "no hardware" */
 
@@ -40,6 +40,26 @@ typedef struct tn_plugin_report {
 } tn_plugin_report;
 TN_EXPORT size_t tn_plugin_count(void);
 TN_EXPORT tn_status tn_plugin_get(size_t i, tn_plugin_report *out_report);
+
+/* More about one plugin; reads its whole file. Strings are borrowed for the life of the process. */
+typedef struct tn_plugin_details {
+  const char *license;       /* "" if the manifest could not be read */
+  char sha256[65];           /* of the file as it is now; "" if it cannot be read */
+  const char *pinned_sha256; /* NULL: not pinned */
+  bool trusted;              /* opened without a probe: beside libtenon, or pinned */
+  const char *probe;         /* what a probe said: "ready", "quarantined"; NULL: nothing is remembered */
+  const char *probe_words;   /* quarantined: what happened */
+  const char *probe_devices; /* "toy 2, other 1" */
+  int64_t probe_age_seconds;
+  uint32_t probe_ms; /* how long it took */
+  size_t n_interfaces;
+} tn_plugin_details;
+TN_EXPORT tn_status tn_plugin_get_details(size_t i, tn_plugin_details *out_details);
+/* Interface k of plugin i, as its manifest lists it. */
+TN_EXPORT tn_status tn_plugin_get_interface(size_t i, size_t k, const char **out_name, uint32_t *out_version);
+/* Forgets what probes have said about a plugin (by its name or its file's; NULL: about all), on disk and here: the next
+ * request for a quarantined one probes it again. Stores how many answers there were. */
+TN_EXPORT tn_status tn_plugins_clear(const char *name, size_t *out_count);
 
 typedef struct tn_device_report {
   char name[64]; /* "cpu", "acme:1" */

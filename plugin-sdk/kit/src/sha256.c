@@ -3,7 +3,7 @@
  * SHA-256. The round constants are the fractional parts of the cube roots of the first 64 primes, the start
  * values those of the square roots of the first 8.
  */
-#include "frontends/cli/sha256.h"
+#include <tenon/kit/sha256.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +43,14 @@ static void compress(uint32_t state[8], const unsigned char *block) {
   for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
-void tni_sha256_init(tni_sha256 *sha) {
+void tn_sha256_init(tn_sha256 *sha) {
   static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   memcpy(sha->state, start, sizeof start);
   sha->size_bytes = 0;
 }
 
-void tni_sha256_add(tni_sha256 *sha, const void *data, size_t size_bytes) {
+void tn_sha256_add(tn_sha256 *sha, const void *data, size_t size_bytes) {
   const unsigned char *p = data;
   while (size_bytes > 0) {
     size_t at = sha->size_bytes % 64, n = 64 - at < size_bytes ? 64 - at : size_bytes;
@@ -62,11 +62,11 @@ void tni_sha256_add(tni_sha256 *sha, const void *data, size_t size_bytes) {
   }
 }
 
-void tni_sha256_end(tni_sha256 *sha, char out_hex[65]) {
+void tn_sha256_end(tn_sha256 *sha, char out_hex[65]) {
   unsigned char tail[72] = {0x80};
   uint64_t bits = sha->size_bytes * 8;
   size_t zeros = (119 - sha->size_bytes % 64) % 64; /* so that 1 + zeros + 8 bytes end a block */
   for (int i = 0; i < 8; i++) tail[1 + zeros + (size_t)i] = (unsigned char)(bits >> (56 - 8 * i));
-  tni_sha256_add(sha, tail, 1 + zeros + 8);
+  tn_sha256_add(sha, tail, 1 + zeros + 8);
   for (int i = 0; i < 8; i++) snprintf(out_hex + 8 * i, 9, "%08x", sha->state[i]);
 }
