@@ -43,6 +43,8 @@ RULES = [
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
     ("frontends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
+    ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
+    ("frontends/check/second", [SDK, "kit"], []),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
     ("tests/load", [SDK, "kit", APP, GENERATED], ["tests/support", "core/base", "core/load"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),

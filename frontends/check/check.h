@@ -55,6 +55,7 @@ typedef struct tni_check_context {
   uint32_t abi_major, abi_minor, needs_minor; /* the `abi` line */
   unsigned kinds;                             /* TNI_CHECK_... bits that hold for it */
   const char *manifest_error;                 /* why the manifest could not be read, or NULL */
+  const struct tni_check *check;              /* the one that runs; NULL in the runner */
 } tni_check_context;
 
 /* tni_check.kinds: what a plugin must be for the check to run. 0: any plugin. Several: one of them. */
@@ -97,7 +98,7 @@ typedef struct tni_check_end {
   int exit_status; /* -1: by a signal */
   int signal;      /* 0: by exit */
   bool finished;   /* the check's run() returned in it */
-  char words[240]; /* "was ended by SIGSEGV at 'add.Tensor'", "did not end within 5 s", "exit status 3" */
+  char words[600]; /* "was ended by SIGSEGV at 'add.Tensor'", "did not end within 5 s", "exit status 3" */
 } tni_check_end;
 
 /* Runs the same check in a further process, with c->stage = stage; what it reports joins this report. `settings`:
