@@ -36,9 +36,9 @@ static bool is_whole(const guarded *g, size_t from) {
 }
 
 static bool same_answer(const tn_query *a, const tn_query *b) {
-  return a->plugin_major == b->plugin_major && a->plugin_minor == b->plugin_minor && a->needs_minor == b->needs_minor &&
-         a->sanitizer == b->sanitizer && a->name && b->name && !strcmp(a->name, b->name) && a->init == b->init &&
-         a->shutdown == b->shutdown;
+  return a->plugin_major == b->plugin_major && a->plugin_minor == b->plugin_minor &&
+         a->needs_minor == b->needs_minor && a->sanitizer == b->sanitizer && a->name && b->name &&
+         !strcmp(a->name, b->name) && a->init == b->init && a->shutdown == b->shutdown;
 }
 
 static size_t count_threads(void) {
@@ -72,7 +72,8 @@ static void check_pure(tni_check_report *r, tni_door *door) {
     pthread_join(threads[i], &wrong);
     differs = differs || wrong;
   }
-  tni_check_that(r, !differs, "pure", "asked again, also by several threads, it answers otherwise than at first");
+  tni_check_that(r, !differs, "pure",
+                 "asked again, also by several threads, it answers otherwise than at first");
   tni_check_that(r, count_threads() == before, "pure threads", "the query left threads running");
 }
 
@@ -84,15 +85,18 @@ static void check_sizes(tni_check_report *r, tni_door *door) {
   tn_status status = door->query(&g.u.query);
   tni_check_that(r, status == TN_OK && same_answer(&g.u.query, &door->answer), "longer query",
                  "a host whose tn_query is longer is answered \"%s\", or otherwise", tn_status_name(status));
-  tni_check_that(r, is_whole(&g, sizeof(tn_query) + TAIL / 2), "longer query bounds", "bytes behind struct_size were written");
+  tni_check_that(r, is_whole(&g, sizeof(tn_query) + TAIL / 2), "longer query bounds",
+                 "bytes behind struct_size were written");
   tni_check_at(r, "shorter query");
   const size_t first = offsetof(tn_query, name); /* the eight words that every major has */
   g = guard((uint32_t)first);
   status = door->query(&g.u.query);
-  tni_check_that(r, status == TN_ERR_VERSION, "shorter query",
-                 "a host that knows the first eight words only has no place for init: expected \"%s\", got \"%s\"",
-                 tn_status_name(TN_ERR_VERSION), tn_status_name(status));
-  tni_check_that(r, is_whole(&g, first), "shorter query bounds", "fields behind struct_size (%zu) were written", first);
+  tni_check_that(
+      r, status == TN_ERR_VERSION, "shorter query",
+      "a host that knows the first eight words only has no place for init: expected \"%s\", got \"%s\"",
+      tn_status_name(TN_ERR_VERSION), tn_status_name(status));
+  tni_check_that(r, is_whole(&g, first), "shorter query bounds",
+                 "fields behind struct_size (%zu) were written", first);
   tni_check_that(r, g.u.query.plugin_major == door->answer.plugin_major, "shorter query name",
                  "a stranger is not told the plugin's major");
 }
@@ -100,8 +104,8 @@ static void check_sizes(tni_check_report *r, tni_door *door) {
 static void check_refused(tni_check_report *r, const tni_door *door, const char *item, tn_query q) {
   tni_check_at(r, item);
   tn_status status = door->query(&q);
-  tni_check_that(r, status == TN_ERR_VERSION, item, "expected \"%s\", got \"%s\"", tn_status_name(TN_ERR_VERSION),
-                 tn_status_name(status));
+  tni_check_that(r, status == TN_ERR_VERSION, item, "expected \"%s\", got \"%s\"",
+                 tn_status_name(TN_ERR_VERSION), tn_status_name(status));
 }
 
 static void check_ages(tni_check_report *r, const tni_door *door) {
@@ -121,26 +125,29 @@ static void check_ages(tni_check_report *r, const tni_door *door) {
   q = tni_door_question();
   q.host_minor = door->answer.needs_minor;
   tn_status status = door->query(&q);
-  tni_check_that(r, status == TN_OK, "oldest host", "it says that minor %u is enough and answers \"%s\" to it",
-                 door->answer.needs_minor, tn_status_name(status));
+  tni_check_that(r, status == TN_OK, "oldest host",
+                 "it says that minor %u is enough and answers \"%s\" to it", door->answer.needs_minor,
+                 tn_status_name(status));
   q = tni_door_question();
   q.host_minor = TN_ABI_MINOR + 40;
   status = door->query(&q);
-  tni_check_that(r, status == TN_OK, "newer host", "a newer minor only adds, and it answers \"%s\"", tn_status_name(status));
+  tni_check_that(r, status == TN_OK, "newer host", "a newer minor only adds, and it answers \"%s\"",
+                 tn_status_name(status));
 }
 
 /* ------------------------------------------------------------------ the manifest's head */
 
 static void check_manifest(tni_check_report *r, const tni_check_context *c, const tn_query *a) {
   if (c->manifest_error) return tni_check_fail(r, "manifest", "the file %s", c->manifest_error);
-  tni_check_that(r, a->name && !strcmp(a->name, c->plugin), "name", "the manifest says %s, the query %s", c->plugin,
-                 a->name ? a->name : "nothing");
-  tni_check_that(r, a->version && !strcmp(a->version, c->version), "version", "the manifest says %s, the query %s",
-                 c->version, a->version ? a->version : "nothing");
-  tni_check_that(
-      r, a->plugin_major == c->abi_major && a->plugin_minor == c->abi_minor && a->needs_minor == c->needs_minor, "abi",
-      "the manifest says %u.%u needs %u, the query %u.%u needs %u", c->abi_major, c->abi_minor, c->needs_minor,
-      a->plugin_major, a->plugin_minor, a->needs_minor);
+  tni_check_that(r, a->name && !strcmp(a->name, c->plugin), "name", "the manifest says %s, the query %s",
+                 c->plugin, a->name ? a->name : "nothing");
+  tni_check_that(r, a->version && !strcmp(a->version, c->version), "version",
+                 "the manifest says %s, the query %s", c->version, a->version ? a->version : "nothing");
+  tni_check_that(r,
+                 a->plugin_major == c->abi_major && a->plugin_minor == c->abi_minor &&
+                     a->needs_minor == c->needs_minor,
+                 "abi", "the manifest says %u.%u needs %u, the query %u.%u needs %u", c->abi_major,
+                 c->abi_minor, c->needs_minor, a->plugin_major, a->plugin_minor, a->needs_minor);
 }
 
 static void run(tni_check_report *r, const tni_check_context *c) {
@@ -150,8 +157,9 @@ static void run(tni_check_report *r, const tni_check_context *c) {
   if (!tni_check_that(r, !words, "open", "%s", words ? words : "")) return free(words);
   tni_check_at(r, "query");
   tn_status status = tni_door_negotiate(&door);
-  if (!tni_check_that(r, status == TN_OK && door.answer.init, "query", "this host (ABI %d.%d) is answered \"%s\"%s",
-                      TN_ABI_MAJOR, TN_ABI_MINOR, tn_status_name(status), door.answer.init ? "" : " and no init"))
+  if (!tni_check_that(r, status == TN_OK && door.answer.init, "query",
+                      "this host (ABI %d.%d) is answered \"%s\"%s", TN_ABI_MAJOR, TN_ABI_MINOR,
+                      tn_status_name(status), door.answer.init ? "" : " and no init"))
     return;
   check_manifest(r, c, &door.answer);
   check_pure(r, &door);
@@ -160,4 +168,6 @@ static void run(tni_check_report *r, const tni_check_context *c) {
 }
 
 const tni_check tni_check_abi_door = {
-    .name = "abi.door", .about = "the query is pure, says what the manifest says, and refuses hosts it cannot serve", .run = run};
+    .name = "abi.door",
+    .about = "the query is pure, says what the manifest says, and refuses hosts it cannot serve",
+    .run = run};

@@ -39,9 +39,10 @@ typedef struct tni_check_context {
   const char *version; /* "" where it has none */
   const char *self;    /* path of this program */
   const char *second;  /* path of the second backend, device "tenoncheck", or NULL if it is not installed */
-  const char *folder;  /* of this run, empty at first, removed with all in it at the end; its `root` is the search root
+  const char *
+      folder; /* of this run, empty at first, removed with all in it at the end; its `root` is the search root
                         * in which the file under test stands */
-  const char *stage;   /* NULL; in a process that tni_check_stage started: its word */
+  const char *stage;          /* NULL; in a process that tni_check_stage started: its word */
   const char *const *devices; /* that it registers: the manifest's `device` lines */
   size_t n_devices;
   const tni_claim_kernel *kernels;
@@ -60,17 +61,17 @@ typedef struct tni_check_context {
 
 /* tni_check.kinds: what a plugin must be for the check to run. 0: any plugin. Several: one of them. */
 enum {
-  TNI_CHECK_BACKEND = 1u << 0,   /* registers a device */
-  TNI_CHECK_KERNELS = 1u << 1,   /* lists kernels of a device, its own or another's */
+  TNI_CHECK_BACKEND = 1u << 0, /* registers a device */
+  TNI_CHECK_KERNELS = 1u << 1, /* lists kernels of a device, its own or another's */
   TNI_CHECK_LAYER = 1u << 2,
-  TNI_CHECK_OPERATORS = 1u << 3  /* adds operators */
+  TNI_CHECK_OPERATORS = 1u << 3 /* adds operators */
 };
 
 typedef struct tni_check {
   const char *name;  /* "ops.forward" */
   const char *about; /* one line: what it proves */
   unsigned kinds;
-  int timeout_s;     /* 0: 20 s. Of the whole check; one that hangs is ended and named */
+  int timeout_s; /* 0: 20 s. Of the whole check; one that hangs is ended and named */
   void (*run)(tni_check_report *r, const tni_check_context *c);
 } tni_check;
 
@@ -85,7 +86,8 @@ void tni_check_note(tni_check_report *r, const char *item, const char *format, .
 void tni_check_at(tni_check_report *r, const char *item);
 
 /* condition holds: pass, else fail with the words. Answers the condition. */
-bool tni_check_that(tni_check_report *r, bool condition, const char *item, const char *format, ...) TN_PRINTF(4, 5);
+bool tni_check_that(tni_check_report *r, bool condition, const char *item, const char *format, ...)
+    TN_PRINTF(4, 5);
 /* status is TN_OK: true and nothing is said; else a failure of the item with `what` and the thread's error words. */
 bool tni_check_ok(tni_check_report *r, tn_status status, const char *item, const char *what);
 
@@ -104,8 +106,8 @@ typedef struct tni_check_end {
 /* Runs the same check in a further process, with c->stage = stage; what it reports joins this report. `settings`:
  * NAME=VALUE texts (VALUE empty: unset) on top of this process's environment, ended by NULL; NULL: none. Whatever the
  * end is, it is the caller's to judge. Failures to start it at all are reported. */
-bool tni_check_stage(tni_check_report *r, const tni_check_context *c, const char *stage, const char *const *settings,
-                     int timeout_s, tni_check_end *out_end);
+bool tni_check_stage(tni_check_report *r, const tni_check_context *c, const char *stage,
+                     const char *const *settings, int timeout_s, tni_check_end *out_end);
 
 /* In name order, ended by NULL: checks.inc. */
 extern const tni_check *const tni_checks[];

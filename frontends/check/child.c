@@ -113,8 +113,8 @@ static void forward(void *ctx, char kind, const char *item, const char *words) {
   tni_child_send(ctx, kind, item, words);
 }
 
-bool tni_check_stage(tni_check_report *r, const tni_check_context *c, const char *stage, const char *const *settings,
-                     int timeout_s, tni_check_end *out_end) {
+bool tni_check_stage(tni_check_report *r, const tni_check_context *c, const char *stage,
+                     const char *const *settings, int timeout_s, tni_check_end *out_end) {
   const tni_process process = {c, c->check, stage, settings, timeout_s, forward, r};
   char *at;
   bool started = tni_process_run(&process, out_end, &at);

@@ -37,7 +37,8 @@ static tn_dtype_mask dtype_word(const char *word) {
 static tn_dtype_mask dtype_list(char *list) {
   tn_dtype_mask mask = 0;
   char *state = NULL;
-  for (char *word = strtok_r(list, ",", &state); word; word = strtok_r(NULL, ",", &state)) mask |= dtype_word(word);
+  for (char *word = strtok_r(list, ",", &state); word; word = strtok_r(NULL, ",", &state))
+    mask |= dtype_word(word);
   return mask;
 }
 
@@ -49,10 +50,10 @@ typedef struct claims {
   tni_claim_interface *interfaces;
 } claims;
 
-#define ADD(list, count, ...)                              \
-  do {                                                     \
-    tni_check_grow(&(list), (count), sizeof *(list));      \
-    (list)[(count)++] = (__VA_ARGS__);                     \
+#define ADD(list, count, ...)                         \
+  do {                                                \
+    tni_check_grow(&(list), (count), sizeof *(list)); \
+    (list)[(count)++] = (__VA_ARGS__);                \
   } while (0)
 
 static void take_kernel(claims *k, tni_check_context *c, char *rest) {
@@ -63,7 +64,8 @@ static void take_kernel(claims *k, tni_check_context *c, char *rest) {
   kernel.priority = (int32_t)strtol(next_word(&rest), NULL, 10);
   for (size_t i = 0; i < c->n_kernels; i++) {
     tni_claim_kernel *same = &k->kernels[i];
-    if (strcmp(same->key, kernel.key) || strcmp(same->op, kernel.op) || same->priority != kernel.priority) continue;
+    if (strcmp(same->key, kernel.key) || strcmp(same->op, kernel.op) || same->priority != kernel.priority)
+      continue;
     same->dtypes |= kernel.dtypes;
     return;
   }
@@ -118,12 +120,14 @@ void tni_claims_read(tni_check_context *c) {
   char *text = NULL;
   c->manifest_error = tni_image_open(c->file, &image);
   if (c->manifest_error) return;
-  if (tni_image_notes(&image, &text) == 0) c->manifest_error = "has no Tenon manifest note: not a Tenon plugin";
+  if (tni_image_notes(&image, &text) == 0)
+    c->manifest_error = "has no Tenon manifest note: not a Tenon plugin";
   tni_image_close(&image);
   if (!text) return;
   claims k = {0};
   char *state = NULL;
-  for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) take_line(&k, c, line);
+  for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+    take_line(&k, c, line);
   c->devices = k.devices;
   c->operators = k.operators;
   c->kernels = k.kernels;

@@ -62,12 +62,16 @@ static tn_status host_parallel_for(int64_t n, int64_t grain, tn_parallel_fn fn, 
   return n > 0 ? fn(0, n, 0, ctx) : TN_OK;
 }
 static int32_t host_num_threads(void) { return 1; }
-static const char *host_op_name(const tn_op *op) { (void)op; return "?"; }
+static const char *host_op_name(const tn_op *op) {
+  (void)op;
+  return "?";
+}
 static const char *host_backend_name(uint8_t backend) { return backend == TN_BACKEND_CPU ? "cpu" : "?"; }
 static tn_status no(const char *row) {
   return tn_fail(TN_ERR_STATE, "the conformance host has no %s: only a running Tenon has", row);
 }
-static tn_status host_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes, tn_view **out_view) {
+static tn_status host_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes,
+                                 tn_view **out_view) {
   (void)call, (void)i, (void)ndim, (void)sizes, (void)out_view;
   return no("new_output");
 }
@@ -93,7 +97,9 @@ static tn_status host_register_kernel(tn_registration *reg, const tn_kernel_def 
   memcpy(&k, def, def->struct_size < sizeof k ? def->struct_size : sizeof k);
   if (!k.op || !k.key || !k.fn) {
     fault(door, "kernel", "a registration of %s under %s has no %s", k.op ? k.op : "?", k.key ? k.key : "?",
-          !k.op ? "operator" : !k.key ? "key" : "function");
+          !k.op    ? "operator"
+          : !k.key ? "key"
+                   : "function");
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "register_kernel: op, key and fn are needed");
   }
   const char *op = (k.flags & TN_KERNEL_LAYER_FALLBACK) ? "*" : k.op;
@@ -118,14 +124,18 @@ static void judge_backend(tni_door *door, const tn_backend_def *b, uint32_t stru
   if (!b->alignment_bytes || (b->alignment_bytes & (b->alignment_bytes - 1)))
     fault(door, item, "alignment_bytes is %u, not a power of two", b->alignment_bytes);
   if (b->fork > TN_FORK_POISONED) fault(door, item, "fork is %u; TN_FORK_ values are 0 to 2", b->fork);
-  if (b->fork == TN_FORK_REINIT && !b->reinit) fault(door, item, "fork is TN_FORK_REINIT and there is no reinit row");
+  if (b->fork == TN_FORK_REINIT && !b->reinit)
+    fault(door, item, "fork is TN_FORK_REINIT and there is no reinit row");
   int events = !!b->event_new + !!b->event_free + !!b->event_record + !!b->event_query + !!b->event_wait;
-  if (events != 0 && events != 5) fault(door, item, "%d of the five event rows are there: all or none", events);
+  if (events != 0 && events != 5)
+    fault(door, item, "%d of the five event rows are there: all or none", events);
   int streams = !!b->stream_new + !!b->stream_free + !!b->stream_synchronize;
-  if (streams != 0 && streams != 3) fault(door, item, "%d of the three stream rows are there: all or none", streams);
+  if (streams != 0 && streams != 3)
+    fault(door, item, "%d of the three stream rows are there: all or none", streams);
   if (!b->host_alloc != !b->host_free) fault(door, item, "host_alloc and host_free: both or none");
   if (b->event_elapsed && !events) fault(door, item, "event_elapsed without events");
-  if ((streams || events) && !b->synchronize) fault(door, item, "streams or events without a synchronize row");
+  if ((streams || events) && !b->synchronize)
+    fault(door, item, "streams or events without a synchronize row");
 }
 
 static tn_status host_register_backend(tn_registration *reg, const tn_backend_def *def) {
@@ -162,7 +172,8 @@ static tn_status host_register_operator(tn_registration *reg, const tn_operator_
   return TN_OK;
 }
 
-static tn_status host_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table) {
+static tn_status host_register_interface(tn_registration *reg, const char *name, uint32_t version,
+                                         const void *table) {
   tni_door *door = door_of(reg);
   if (!name || !table) {
     fault(door, "interface", "a registration has no %s", name ? "table" : "name");
@@ -175,7 +186,10 @@ static tn_status host_register_interface(tn_registration *reg, const char *name,
 
 /* ------------------------------------------------------------------ services */
 
-static const char *host_op_schema(const tn_op *op) { (void)op; return ""; }
+static const char *host_op_schema(const tn_op *op) {
+  (void)op;
+  return "";
+}
 static tn_status host_layer_slot(tn_call *call, void ***out_slot) {
   (void)call, (void)out_slot;
   return no("layer_slot");
@@ -330,8 +344,11 @@ tn_status tni_raw_alloc(const tni_raw *d, uint64_t size, tn_memory *out_memory) 
   *out_memory = (tn_memory){0};
   return d->def->alloc(d->def->ctx, d->index, size, NULL, out_memory);
 }
-void tni_raw_free(const tni_raw *d, const tn_memory *memory) { d->def->free(d->def->ctx, d->index, memory, NULL); }
-tn_status tni_raw_write(const tni_raw *d, const tn_memory *to, int64_t offset, const void *bytes, uint64_t size) {
+void tni_raw_free(const tni_raw *d, const tn_memory *memory) {
+  d->def->free(d->def->ctx, d->index, memory, NULL);
+}
+tn_status tni_raw_write(const tni_raw *d, const tn_memory *to, int64_t offset, const void *bytes,
+                        uint64_t size) {
   return d->def->from_host(d->def->ctx, d->index, to->mem, offset, bytes, size, NULL);
 }
 tn_status tni_raw_read(const tni_raw *d, const tn_memory *from, int64_t offset, void *bytes, uint64_t size) {

@@ -66,7 +66,8 @@ char *tni_raw_item(const tni_raw *device, const char *format, ...) TN_PRINTF(2, 
 /* Rows of a device, without the repetition. */
 tn_status tni_raw_alloc(const tni_raw *d, uint64_t size, tn_memory *out_memory);
 void tni_raw_free(const tni_raw *d, const tn_memory *memory);
-tn_status tni_raw_write(const tni_raw *d, const tn_memory *to, int64_t offset, const void *bytes, uint64_t size);
+tn_status tni_raw_write(const tni_raw *d, const tn_memory *to, int64_t offset, const void *bytes,
+                        uint64_t size);
 tn_status tni_raw_read(const tni_raw *d, const tn_memory *from, int64_t offset, void *bytes, uint64_t size);
 /* n bytes that depend on seed, the same each time. */
 void tni_raw_fill(unsigned char *bytes, uint64_t n, uint32_t seed);

@@ -17,8 +17,8 @@ struct tni_expected_line {
   size_t number;
 };
 
-static const tni_check drift_check = {.name = "expected.drift",
-                                      .about = "every line of the expected-failures file still describes a failure"};
+static const tni_check drift_check = {
+    .name = "expected.drift", .about = "every line of the expected-failures file still describes a failure"};
 
 /* ------------------------------------------------------------------ reading */
 
@@ -78,7 +78,8 @@ char *tni_expected_find(const tni_check_context *c) {
   for (int up = 0; up < 3 && end > c->self; up++) /* PREFIX/libexec/tenon/tenon-check */
     while (--end > c->self && *end != '/') {
     }
-  char *shared = tni_check_text("%.*s/share/tenon/expected/%s.expected", (int)(end - c->self), c->self, c->plugin);
+  char *shared =
+      tni_check_text("%.*s/share/tenon/expected/%s.expected", (int)(end - c->self), c->self, c->plugin);
   if (access(shared, F_OK) == 0) return shared;
   free(shared);
   return NULL;

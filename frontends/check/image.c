@@ -51,7 +51,8 @@ static char *find_segments(tni_image *image) {
   if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0) return tni_check_text("is not an ELF file");
   if (h->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) || h->e_type != ET_DYN)
     return tni_check_text("is not a shared object for this machine's word size");
-  if (h->e_phentsize != sizeof *image->segments) return tni_check_text("has program headers of an unknown size");
+  if (h->e_phentsize != sizeof *image->segments)
+    return tni_check_text("has program headers of an unknown size");
   image->n_segments = h->e_phnum;
   image->segments = tni_image_at(image, h->e_phoff, (uint64_t)h->e_phnum * sizeof *image->segments);
   if (!image->segments || h->e_phoff % _Alignof(ElfW(Phdr)))
@@ -118,7 +119,8 @@ size_t tni_image_notes(const tni_image *image, char **out_text) {
       memcpy(&note, image->bytes + s->p_offset + at, sizeof note);
       uint64_t name_at = at + sizeof note, text_at = round_up(name_at + note.n_namesz, align);
       if (text_at > s->p_filesz || note.n_descsz > s->p_filesz - text_at) break;
-      if (note.n_type == 1 && note.n_namesz == 6 && !memcmp(image->bytes + s->p_offset + name_at, "Tenon", 6)) {
+      if (note.n_type == 1 && note.n_namesz == 6 &&
+          !memcmp(image->bytes + s->p_offset + name_at, "Tenon", 6)) {
         found++;
         take_text((const char *)image->bytes + s->p_offset + text_at, note.n_descsz, out_text);
       }
@@ -134,10 +136,12 @@ size_t tni_image_notes(const tni_image *image, char **out_text) {
 static size_t count_hashed(const tni_image *image) {
   uint64_t address, left;
   const uint32_t *h;
-  if (tni_image_dynamic(image, DT_HASH, &address) && (h = tni_image_address(image, address, 8, NULL))) return h[1];
+  if (tni_image_dynamic(image, DT_HASH, &address) && (h = tni_image_address(image, address, 8, NULL)))
+    return h[1];
   if (!tni_image_dynamic(image, DT_GNU_HASH, &address)) return 0;
   if (!(h = tni_image_address(image, address, 16, &left))) return 0;
-  uint64_t n_buckets = h[0], first = h[1], bloom_words = h[2] * (uint64_t)(sizeof(void *) / 4), words = left / 4;
+  uint64_t n_buckets = h[0], first = h[1], bloom_words = h[2] * (uint64_t)(sizeof(void *) / 4),
+           words = left / 4;
   uint64_t buckets = 4 + bloom_words, chains = buckets + n_buckets;
   if (chains > words) return 0;
   uint64_t last = 0;
@@ -148,8 +152,8 @@ static size_t count_hashed(const tni_image *image) {
   return last + 1;
 }
 
-void tni_image_symbols(const tni_image *image, void (*visit)(void *ctx, const char *name, const ElfW(Sym) *symbol),
-                       void *ctx) {
+void tni_image_symbols(const tni_image *image,
+                       void (*visit)(void *ctx, const char *name, const ElfW(Sym) * symbol), void *ctx) {
   uint64_t address;
   size_t n = count_hashed(image);
   if (!tni_image_dynamic(image, DT_SYMTAB, &address)) return;

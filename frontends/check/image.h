@@ -12,9 +12,9 @@
 typedef struct tni_image {
   const unsigned char *bytes;
   size_t size;
-  const ElfW(Phdr) *segments;
+  const ElfW(Phdr) * segments;
   size_t n_segments;
-  const ElfW(Dyn) *dynamic; /* NULL: none */
+  const ElfW(Dyn) * dynamic; /* NULL: none */
   size_t n_dynamic;
 } tni_image;
 
@@ -33,7 +33,7 @@ const char *tni_image_string(const tni_image *image, uint64_t offset);
 size_t tni_image_notes(const tni_image *image, char **out_text);
 
 /* Calls visit for every entry of the dynamic symbol table. */
-void tni_image_symbols(const tni_image *image, void (*visit)(void *ctx, const char *name, const ElfW(Sym) *symbol),
-                       void *ctx);
+void tni_image_symbols(const tni_image *image,
+                       void (*visit)(void *ctx, const char *name, const ElfW(Sym) * symbol), void *ctx);
 
 #endif

@@ -14,9 +14,12 @@ static const tni_check_mode *const modes[] = {&tni_check_mode_plugin};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
 static void help(void) {
-  printf("usage: tenon check WHAT [arguments] [options]\n\nHolds what somebody else built to what it claims.\n\nwhat:\n");
-  for (int i = 0; i < N_MODES; i++) printf("  %-8s %-8s  %s\n", modes[i]->name, modes[i]->positional, modes[i]->about);
-  printf("\ntenon check WHAT --help tells more. Exit status 0: nothing found, 1: findings, 2: wrong usage or no report.\n");
+  printf("usage: tenon check WHAT [arguments] [options]\n\nHolds what somebody else built to what it "
+         "claims.\n\nwhat:\n");
+  for (int i = 0; i < N_MODES; i++)
+    printf("  %-8s %-8s  %s\n", modes[i]->name, modes[i]->positional, modes[i]->about);
+  printf("\ntenon check WHAT --help tells more. Exit status 0: nothing found, 1: findings, 2: wrong usage or "
+         "no report.\n");
 }
 
 int main(int argc, char **argv) {

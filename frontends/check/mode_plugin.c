@@ -25,18 +25,20 @@ typedef struct settings {
 /* ------------------------------------------------------------------ usage */
 
 static void help(void) {
-  fputs("usage: tenon check plugin FILE.so [options]\n\n"
-        "Holds a plugin to the contract and to its own manifest. Each check runs in a process of its own, against the\n"
-        "installed Tenon, with the plugins that stand beside it and no others.\n\noptions:\n"
-        "  --only PATTERN   only checks whose name matches, e.g. 'memory.*'; several with commas\n"
-        "  --list           the checks and what each proves; with FILE.so: those that apply to it\n"
-        "  --all            name what passed and what was skipped, too\n"
-        "  --expected FILE  known failures, lines of CHECK ITEM  # why; default: FILE.expected beside FILE.so\n"
-        "  --json FILE      the report as JSON\n"
-        "  --junit FILE     the report as JUnit XML\n"
-        "  --help           this text\n\n"
-        "Exit status 0: nothing found, 1: findings, 2: wrong usage or no report.\n",
-        stdout);
+  fputs(
+      "usage: tenon check plugin FILE.so [options]\n\n"
+      "Holds a plugin to the contract and to its own manifest. Each check runs in a process of its own, "
+      "against the\n"
+      "installed Tenon, with the plugins that stand beside it and no others.\n\noptions:\n"
+      "  --only PATTERN   only checks whose name matches, e.g. 'memory.*'; several with commas\n"
+      "  --list           the checks and what each proves; with FILE.so: those that apply to it\n"
+      "  --all            name what passed and what was skipped, too\n"
+      "  --expected FILE  known failures, lines of CHECK ITEM  # why; default: FILE.expected beside FILE.so\n"
+      "  --json FILE      the report as JSON\n"
+      "  --junit FILE     the report as JUnit XML\n"
+      "  --help           this text\n\n"
+      "Exit status 0: nothing found, 1: findings, 2: wrong usage or no report.\n",
+      stdout);
 }
 
 static int wrong(const char *words, const char *what) {
@@ -47,10 +49,10 @@ static int wrong(const char *words, const char *what) {
 /* -1 to go on, else the exit status. */
 static int parse(int argc, char **argv, settings *s) {
   static const struct option options[] = {
-      {"only", required_argument, NULL, 'o'},  {"list", no_argument, NULL, 'l'},
-      {"all", no_argument, NULL, 'a'},         {"expected", required_argument, NULL, 'e'},
-      {"json", required_argument, NULL, 'j'},  {"junit", required_argument, NULL, 'u'},
-      {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+      {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
+      {"all", no_argument, NULL, 'a'},        {"expected", required_argument, NULL, 'e'},
+      {"json", required_argument, NULL, 'j'}, {"junit", required_argument, NULL, 'u'},
+      {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
     switch (c) {
@@ -123,8 +125,8 @@ static void judge_end(tni_result *result, bool started, const tni_check_end *end
 static void run_one(const tni_check_context *c, const tni_check *check, tni_result *result) {
   *result = (tni_result){.check = check};
   double start = tni_check_seconds();
-  const tni_process process = {c, check, NULL, NULL, check->timeout_s ? check->timeout_s : DEFAULT_TIMEOUT_S, record,
-                               result};
+  const tni_process process = {
+      c, check, NULL, NULL, check->timeout_s ? check->timeout_s : DEFAULT_TIMEOUT_S, record, result};
   tni_check_end end;
   char *at;
   bool started = tni_process_run(&process, &end, &at);
@@ -195,4 +197,5 @@ static int check_plugin(int argc, char **argv) {
   return status;
 }
 
-const tni_check_mode tni_check_mode_plugin = {"plugin", "FILE.so", "a backend, layer or operator plugin", check_plugin};
+const tni_check_mode tni_check_mode_plugin = {"plugin", "FILE.so", "a backend, layer or operator plugin",
+                                              check_plugin};

@@ -6,9 +6,9 @@
 #define TENON_CHECK_MODES_H
 
 typedef struct tni_check_mode {
-  const char *name;       /* "plugin" */
-  const char *positional; /* for help: "FILE.so" */
-  const char *about;      /* one line */
+  const char *name;                  /* "plugin" */
+  const char *positional;            /* for help: "FILE.so" */
+  const char *about;                 /* one line */
   int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
 } tni_check_mode;
 

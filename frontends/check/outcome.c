@@ -37,7 +37,8 @@ const char *tni_outcome_name(tni_outcome_kind kind) {
 tni_counts tni_result_counts(const tni_result *result) {
   size_t n[TNI_OUTCOME_FAILED + 1] = {0};
   for (size_t i = 0; i < result->n_outcomes; i++) n[result->outcomes[i].kind]++;
-  return (tni_counts){n[TNI_OUTCOME_PASSED], n[TNI_OUTCOME_FAILED], n[TNI_OUTCOME_EXPECTED], n[TNI_OUTCOME_SKIPPED]};
+  return (tni_counts){n[TNI_OUTCOME_PASSED], n[TNI_OUTCOME_FAILED], n[TNI_OUTCOME_EXPECTED],
+                      n[TNI_OUTCOME_SKIPPED]};
 }
 
 tni_counts tni_run_counts(const tni_run *run) {

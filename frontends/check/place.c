@@ -16,8 +16,9 @@
 #include "frontends/check/claims.h"
 #include "frontends/check/tools.h"
 
-static const char *const unset[] = {"TENON_PLUGINS",   "TENON_PROVIDERS", "TENON_LAYERS",     "TENON_FALLBACK",
-                                    "TENON_SAFE_MODE", "TENON_TRUST",     "TENON_PLUGIN_PINS"};
+static const char *const unset[] = {"TENON_PLUGINS",    "TENON_PROVIDERS", "TENON_LAYERS",
+                                    "TENON_FALLBACK",   "TENON_SAFE_MODE", "TENON_TRUST",
+                                    "TENON_PLUGIN_PINS"};
 
 /* The second backend stands beside this program. */
 static char *find_second(const char *self) {
@@ -45,7 +46,8 @@ static void set_environment(const tni_check_context *c) {
   free(root);
   free(cache);
   /* A request that cannot be met is an answer, not the end of the process. */
-  setenv("ASAN_OPTIONS", "allocator_may_return_null=1:intercept_tls_get_addr=0:detect_stack_use_after_return=0", 0);
+  setenv("ASAN_OPTIONS",
+         "allocator_may_return_null=1:intercept_tls_get_addr=0:detect_stack_use_after_return=0", 0);
   setenv("TSAN_OPTIONS", "halt_on_error=1:allocator_may_return_null=1", 0);
 }
 

@@ -128,8 +128,9 @@ static void become(const tni_process *p, int fd) {
   fcntl(fd, F_SETFD, 0);
   char number[16];
   snprintf(number, sizeof number, "%d", fd);
-  execl(p->context->self, "tenon-check", "--child", number, p->check->name, p->context->file, p->context->folder,
-        p->context->second ? p->context->second : "", p->stage ? p->stage : "", (char *)NULL);
+  execl(p->context->self, "tenon-check", "--child", number, p->check->name, p->context->file,
+        p->context->folder, p->context->second ? p->context->second : "", p->stage ? p->stage : "",
+        (char *)NULL);
   _exit(127);
 }
 
@@ -144,7 +145,8 @@ static char *last_words(const tni_process *p) {
   size_t n = 0;
   /* A sanitizer's first lines say what happened; of other programs the last. */
   while (fgets(tail, sizeof tail, file))
-    if (strstr(tail, "ERROR: ") || strstr(tail, "WARNING: ThreadSanitizer") || strstr(tail, "runtime error")) break;
+    if (strstr(tail, "ERROR: ") || strstr(tail, "WARNING: ThreadSanitizer") || strstr(tail, "runtime error"))
+      break;
   n = ferror(file) || !ftell(file) ? 0 : strlen(tail);
   fclose(file);
   while (n && tail[n - 1] == '\n') n--;
@@ -159,11 +161,14 @@ static void describe_end(const tni_process *p, const reader *in, int status, tni
   if (in->at) snprintf(where, sizeof where, " at '%.80s'", in->at);
   char *printed = end->finished && !end->exit_status ? tni_check_text("%s", "") : last_words(p);
   if (end->timed_out)
-    snprintf(end->words, sizeof end->words, "did not end within %d s%s", tni_check_patience(p->timeout_s), where);
+    snprintf(end->words, sizeof end->words, "did not end within %d s%s", tni_check_patience(p->timeout_s),
+             where);
   else if (end->signal)
-    snprintf(end->words, sizeof end->words, "was ended by SIG%s%s%s", sigabbrev_np(end->signal), where, printed);
+    snprintf(end->words, sizeof end->words, "was ended by SIG%s%s%s", sigabbrev_np(end->signal), where,
+             printed);
   else
-    snprintf(end->words, sizeof end->words, "ended with exit status %d%s%s", end->exit_status, where, printed);
+    snprintf(end->words, sizeof end->words, "ended with exit status %d%s%s", end->exit_status, where,
+             printed);
   free(printed);
 }
 

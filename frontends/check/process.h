@@ -13,9 +13,9 @@ typedef void (*tni_record_fn)(void *ctx, char kind, const char *item, const char
 typedef struct tni_process {
   const tni_check_context *context;
   const tni_check *check;
-  const char *stage;             /* NULL: the check itself */
-  const char *const *settings;   /* NAME=VALUE, ended by NULL; NULL: none */
-  int timeout_s;                 /* as written: sanitizers get more */
+  const char *stage;           /* NULL: the check itself */
+  const char *const *settings; /* NAME=VALUE, ended by NULL; NULL: none */
+  int timeout_s;               /* as written: sanitizers get more */
   tni_record_fn record;
   void *ctx;
 } tni_process;

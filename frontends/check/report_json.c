@@ -21,8 +21,8 @@ static void put_string(FILE *file, const char *key, const char *value) {
 }
 
 static void put_counts(FILE *file, tni_counts n) {
-  fprintf(file, "\"passed\": %zu, \"failed\": %zu, \"expected\": %zu, \"skipped\": %zu", n.passed, n.failed, n.expected,
-          n.skipped);
+  fprintf(file, "\"passed\": %zu, \"failed\": %zu, \"expected\": %zu, \"skipped\": %zu", n.passed, n.failed,
+          n.expected, n.skipped);
 }
 
 static void put_result(FILE *file, const tni_result *result) {

@@ -7,7 +7,12 @@
 
 static void put_bytes(void *file, const char *bytes, size_t n) {
   unsigned char c = (unsigned char)bytes[0];
-  const char *named = n > 1 ? NULL : c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : NULL;
+  const char *named = n > 1      ? NULL
+                      : c == '&' ? "&amp;"
+                      : c == '<' ? "&lt;"
+                      : c == '>' ? "&gt;"
+                      : c == '"' ? "&quot;"
+                                 : NULL;
   if (named)
     fputs(named, file);
   else if (n == 1 && (c == '\n' || c == '\t'))

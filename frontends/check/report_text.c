@@ -55,6 +55,6 @@ void tni_report_summary(const tni_run *run, const char *expected_path) {
   tni_counts n = tni_run_counts(run);
   if (expected_path) printf("expected failures: %s\n", expected_path);
   printf("%zu checks in %.1f s\n", run->n_results, run->seconds);
-  printf("%s: %zu passed, %zu failed, %zu expected failure%s, %zu skipped\n", run->context->plugin, n.passed, n.failed,
-         n.expected, n.expected == 1 ? "" : "s", n.skipped);
+  printf("%s: %zu passed, %zu failed, %zu expected failure%s, %zu skipped\n", run->context->plugin, n.passed,
+         n.failed, n.expected, n.expected == 1 ? "" : "s", n.skipped);
 }

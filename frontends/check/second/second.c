@@ -38,8 +38,8 @@ static void memory_free(void *ctx, int32_t index, const tn_memory *memory, void 
   free((void *)(uintptr_t)memory->mem);
 }
 
-static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset, const void *host, uint64_t size,
-                           void *stream) {
+static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset, const void *host,
+                           uint64_t size, void *stream) {
   (void)ctx, (void)index, (void)stream;
   memcpy((char *)(uintptr_t)mem + offset, host, size);
   return TN_OK;
@@ -96,9 +96,10 @@ static tn_status fill(tn_call *call, const tn_value *args, tn_value *out) {
   return TN_OK;
 }
 
-static const tn_kernel_def kernels[] = {TN_KERNEL(DEVICE, "add.Tensor", add, F32, .flags = TN_KERNEL_CONTIGUOUS),
-                                        TN_KERNEL(DEVICE, "mul.Tensor", mul, F32, .flags = TN_KERNEL_CONTIGUOUS),
-                                        TN_KERNEL(DEVICE, "fill_.Scalar", fill, F32, .flags = TN_KERNEL_CONTIGUOUS)};
+static const tn_kernel_def kernels[] = {
+    TN_KERNEL(DEVICE, "add.Tensor", add, F32, .flags = TN_KERNEL_CONTIGUOUS),
+    TN_KERNEL(DEVICE, "mul.Tensor", mul, F32, .flags = TN_KERNEL_CONTIGUOUS),
+    TN_KERNEL(DEVICE, "fill_.Scalar", fill, F32, .flags = TN_KERNEL_CONTIGUOUS)};
 
 static tn_status init(const tn_host *host, tn_registration *reg) {
   TN_TRY(host->register_backend(reg, &backend));
