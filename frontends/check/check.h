@@ -34,7 +34,7 @@ typedef struct tni_claim_interface {
 } tni_claim_interface;
 
 typedef struct tni_check_context {
-  const char *file;    /* the file under test: real, absolute path */
+  const char *file;    /* the file under test: absolute path, its folder without links */
   const char *plugin;  /* its name by its manifest; the file's name where it has none */
   const char *version; /* "" where it has none */
   const char *self;    /* path of this program */

@@ -68,7 +68,11 @@ bool tni_host_is_mapped(const tni_check_context *c) {
   char *line = NULL;
   size_t room = 0;
   bool found = false;
-  while (maps && !found && getline(&line, &room, maps) >= 0) found = strstr(line, c->file) != NULL;
+  while (maps && !found && getline(&line, &room, maps) >= 0) {
+    char *path = strchr(line, '/');
+    if (path) path[strcspn(path, "\n")] = 0;
+    found = path && same_file(path, c->file);
+  }
   free(line);
   if (maps) fclose(maps);
   return found;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * No false alarms: nothing is found on plugins that are right. And what kills a process is a finding with a name, never
+ * the end of the report.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "tn_test.h"
+
+static void expect_green(const char *file) {
+  answer a = command("plugin '%s' --only '[!o]*'", file);
+  if (a.exit_status != 0 || !strstr(a.text, " 0 failed"))
+    tn_test_fail(__FILE__, __LINE__, "%s: exit status %d:\n%s", file, a.exit_status, a.text);
+  command_free(&a);
+}
+
+TN_TEST(check_reference, nothing_is_found_on_the_reference) {
+  expect_green(TN_CHECK_PLUGIN_DIR "/reference.so");
+}
+TN_TEST(check_reference, nothing_is_found_on_the_cpu) { expect_green(TN_TEST_PLUGIN_DIR "/backend-cpu.so"); }
+
+TN_TEST(check_reference, nothing_is_found_on_the_providers) {
+  static const char *const files[] = {TN_TEST_PLUGIN_DIR "/openblas.so", TN_TEST_PLUGIN_DIR "/onednn.so"};
+  for (int i = 0; i < 2; i++)
+    if (access(files[i], R_OK) == 0) expect_green(files[i]);
+}
+
+TN_TEST(check_reference, a_crash_is_a_finding_of_each_check_that_meets_it) {
+  answer a = command("plugin %s --only 'abi.door,memory.*'", plugin_file("crashes"));
+  TN_CHECK_INT(a.exit_status, 1);
+  TN_CHECK(check_failed(&a, "memory.alloc") && check_failed(&a, "memory.copies") &&
+           !check_failed(&a, "abi.door"));
+  TN_CHECK_CONTAINS(a.text, "FAILED acme:0 1 bytes: ");
+  command_free(&a);
+}
+
+TN_TEST(check_reference, an_exit_inside_the_plugin_is_a_finding) {
+  answer a = command("plugin %s --only memory.alloc", plugin_file("exits"));
+  TN_CHECK_INT(a.exit_status, 1);
+  TN_CHECK_CONTAINS(a.text, "ended with exit status 0 at 'acme:0 1 bytes'");
+  command_free(&a);
+}
+
+TN_TEST(check_reference, what_is_no_plugin_is_said_in_words) {
+  answer a = command("plugin '%s/../../../lib/libtenon.so'", TN_CHECK_PLUGIN_DIR);
+  TN_CHECK_INT(a.exit_status, 1);
+  TN_CHECK_CONTAINS(a.text, "no Tenon manifest note");
+  command_free(&a);
+  a = command("plugin /nowhere.so");
+  TN_CHECK_INT(a.exit_status, 2);
+  TN_CHECK_CONTAINS(a.text, "No such file");
+  command_free(&a);
+}
