@@ -22,7 +22,7 @@ import tree
 INCLUDE = "plugin-sdk/include"
 LAYOUT_HEADER = INCLUDE + "/tenon/layout.h"
 HEADERS = ["types.h", "plugin.h", "operator.h", "plugin_backend.h", "plugin_layer.h",
-           "plugin_profiler.h", "plugin_compiler.h"]
+           "plugin_profiler.h", "plugin_compiler.h", "samples.h"]
 MACROS = ["TN_ABI_MAJOR", "TN_ABI_MINOR", "TN_MAX_RANK"]
 # Structs that may grow at their end. Those with struct_size may by themselves; these are made by the host and
 # passed by pointer, so that an old plugin reads the part that it knows. All others are frozen.

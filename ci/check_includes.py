@@ -15,7 +15,7 @@ import tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
-SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/plugin_profiler.h", "tenon/plugin_compiler.h", "tenon/operator.h",
+SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/plugin_profiler.h", "tenon/plugin_compiler.h", "tenon/operator.h", "tenon/samples.h",
        "tenon/layout.h"}
 APP = {"tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}
@@ -44,10 +44,13 @@ RULES = [
     ("frontends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
+    ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND", "registry/schema.h"]),
     ("frontends/check/second", [SDK, "kit"], []),
+    ("frontends/check/reference", [{"tenon/types.h", "tenon/samples.h"}], []),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
     ("tests/load", [SDK, "kit", APP, GENERATED], ["tests/support", "core/base", "core/load"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
+    ("tests/ops", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "frontends/check/reference"]),
     ("tests", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "plugins"]),
 ]
 # Files that the generator writes into the build tree: bare names, for the folders that consume them.

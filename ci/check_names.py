@@ -22,7 +22,6 @@ PUBLIC_OK = re.compile(r"^(tn_|tns_)")
 EXCEPTIONS = {
     # (path, name): reason
     ("plugin-sdk/kit/include/tenon/kit/plugin.h", "tenon_plugin_query"): "the one symbol that a plugin shows",
-    ("registry/samples.h", "tn_op_samples"): "generated for the tests; in no library",
 }
 
 

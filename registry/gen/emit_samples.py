@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""op_samples.c: the table of registry/samples.h."""
+"""op_samples.c: a table of tenon/samples.h."""
 
 from ctypes_map import c_string
 from samples import LAYOUT_NAMES
@@ -92,6 +92,6 @@ def emit_samples(registry):
             rows.append('    {%s, %s, %s, %d, %s},\n' % (
                 c_string(entry.schema.name), c_string(sample.text), args, len(sample.values),
                 'true' if sample.automatic else 'false'))
-    return ''.join([banner('Samples of every operator, for the tests.'),
-                    '#include <math.h>\n\n#include "registry/samples.h"\n\n'] + tables.lines +
+    return ''.join([banner('Samples of every operator, for tests and for `tenon check`.'),
+                    '#include <math.h>\n\n#include "frontends/check/reference/samples.h"\n\n'] + tables.lines +
                    ['\nconst tn_sample tn_op_samples[] = {\n'] + rows + ['    {NULL, NULL, NULL, 0, false}};\n'])

@@ -1,103 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making the arguments of a case, and calling. Values come from a small generator of our own, seeded by the
- * operator's and the sample's text, so that a finding repeats whatever ran before it. Strided tensors are
- * laid over foreign memory: no operator is needed to make an operator's input.
+ * Making the arguments of a case, and calling. Values and places come from the reference library. Strided tensors
+ * are laid over foreign memory: no operator is needed to make an operator's input.
  */
 #include "case.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
-/* ------------------------------------------------------------------ numbers */
-
-static uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-static uint64_t seed_of(const char *text) {
-  uint64_t h = 1469598103934665603u;
-  for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
-  return h;
-}
-
-/* In [0, 1). */
-static double unit(uint64_t *state) { return (double)(mix(++*state) >> 11) * 0x1p-53; }
-
-static bool is_int(tn_dtype dtype) { return dtype >= TN_BOOL && dtype <= TN_INT64; }
-
-/* One value of a sample's tensor. Ranges of integers are whole numbers in [low, high); what a dtype cannot
- * hold (negative ones in uint8 and bool) moves to its nearest value. */
-static double draw(const tn_sample_tensor *s, tn_dtype dtype, uint64_t *state) {
-  double low = s->has_range ? s->low : is_int(dtype) ? -4 : -2;
-  double high = s->has_range ? s->high : is_int(dtype) ? 5 : 2;
-  if (!is_int(dtype)) return low + (high - low) * unit(state);
-  if (dtype == TN_BOOL && !s->has_range) return unit(state) < 0.5;
-  low = ceil(low);
-  if ((dtype == TN_BOOL || dtype == TN_UINT8) && low < 0) low = 0;
-  double count = ceil(high) - low;
-  double value = low + floor((count > 1 ? count : 1) * unit(state));
-  return dtype == TN_BOOL ? value != 0 : value;
-}
-
 /* ------------------------------------------------------------------ tensors */
 
-/* What element i in row-major order gets beside its drawn value. */
-static double on_diagonal(const tn_sample_tensor *s, int64_t i) {
-  if (s->diagonal == 0) return 0;
-  int64_t columns = s->sizes[s->ndim - 1], rows = s->sizes[s->ndim - 2];
-  return i % columns == i / columns % rows ? s->diagonal : 0;
-}
-
-static void strides_of(const tn_sample_tensor *s, case_kind kind, int64_t *strides, int64_t *elements,
-                       int64_t *offset) {
-  int nd = s->ndim;
-  uint8_t layout = kind == CASE_CONTIGUOUS ? TN_SAMPLE_CONTIGUOUS : s->layout;
-  int64_t step = layout == TN_SAMPLE_SLICED ? 2 : 1, total = step;
-  bool swap = layout == TN_SAMPLE_TRANSPOSED && nd >= 2;
-  for (int k = nd - 1; k >= 0; k--) {
-    int d = swap && k >= nd - 2 ? 2 * nd - 3 - k : k;
-    strides[d] = total;
-    total *= s->sizes[d];
-  }
-  if (layout == TN_SAMPLE_CHANNELS_LAST) {
-    total = s->sizes[1];
-    strides[1] = 1;
-    for (int d = nd - 1; d >= 2; d--) strides[d] = total, total *= s->sizes[d];
-    strides[0] = total;
-    total *= s->sizes[0];
-  }
-  *offset = layout == TN_SAMPLE_SLICED ? 1 : 0;
-  if (layout == TN_SAMPLE_EXPANDED && nd) strides[0] = 0;
-  for (int d = 0; layout == TN_SAMPLE_FLIPPED && d < nd; d++) {
-    if (s->sizes[d] > 0) *offset += (s->sizes[d] - 1) * strides[d];
-    strides[d] = -strides[d];
-  }
-  *elements = total + *offset;
-}
-
 static tn_tensor *strided_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint64_t *state) {
-  int64_t strides[RT_RANK], elements, offset, index[RT_RANK];
+  ref_layout layout;
   tn_tensor *t = NULL;
-  strides_of(s, CASE_CPU, strides, &elements, &offset);
+  ref_layout_of(s, false, &layout);
   size_t size = tn_dtype_size(dtype);
-  char *memory = calloc((size_t)elements + 1, size);
+  char *memory = calloc((size_t)layout.elements + 1, size);
   TN_CHECK_NOT_NULL(memory);
-  rt shape = {.nd = s->ndim, .numel = 1};
-  for (int d = 0; d < s->ndim; d++) shape.n[d] = s->sizes[d], shape.numel *= s->sizes[d];
-  for (int64_t i = 0; i < shape.numel; i++) {
-    int64_t at = offset;
-    rt_unravel(&shape, i, index);
-    for (int d = 0; d < s->ndim; d++) at += index[d] * strides[d];
-    store_element(memory + (size_t)at * size, dtype, draw(s, dtype, state) + on_diagonal(s, i));
-  }
-  tn_foreign foreign = {.data = memory + (size_t)offset * size,
+  ref_draw(s, dtype, &layout, state, memory);
+  tn_foreign foreign = {.data = memory + (size_t)layout.offset * size,
                         .sizes = s->sizes,
-                        .strides = strides,
+                        .strides = layout.strides,
                         .ndim = s->ndim,
                         .dtype = dtype,
                         .deleter = free,
@@ -107,14 +30,12 @@ static tn_tensor *strided_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint
 }
 
 static tn_tensor *plain_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint64_t *state) {
-  int64_t numel = 1;
+  ref_layout layout;
   tn_tensor *t = NULL;
-  size_t size = tn_dtype_size(dtype);
-  for (int d = 0; d < s->ndim; d++) numel *= s->sizes[d];
-  char *memory = malloc((size_t)numel * size + 1);
+  ref_layout_of(s, true, &layout);
+  char *memory = malloc((size_t)layout.elements * tn_dtype_size(dtype) + 1);
   TN_CHECK_NOT_NULL(memory);
-  for (int64_t i = 0; i < numel; i++)
-    store_element(memory + (size_t)i * size, dtype, draw(s, dtype, state) + on_diagonal(s, i));
+  ref_draw(s, dtype, &layout, state, memory);
   tn_status status = tn_tensor_from_host(memory, s->sizes, s->ndim, TN_OPTIONS(.dtype = dtype), &t);
   free(memory);
   TN_CHECK_OK(status);
@@ -123,11 +44,11 @@ static tn_tensor *plain_tensor(const tn_sample_tensor *s, tn_dtype dtype, uint64
 
 /* A fresh tensor has no negative strides; those of a flipped one count as forward ones, by which results are laid out. */
 static tn_tensor *meta_tensor(const tn_sample_tensor *s, tn_dtype dtype) {
-  int64_t strides[RT_RANK], elements, offset;
+  ref_layout layout;
   tn_tensor *t = NULL;
-  strides_of(s, CASE_CPU, strides, &elements, &offset);
-  for (int d = 0; d < s->ndim; d++) strides[d] = strides[d] < 0 ? -strides[d] : strides[d];
-  TN_CHECK_OK(tni_tensor_new(dtype, s->ndim, s->sizes, strides, (tn_device){.backend = TN_BACKEND_META}, &t));
+  ref_layout_of(s, false, &layout);
+  for (int d = 0; d < s->ndim; d++) layout.strides[d] = layout.strides[d] < 0 ? -layout.strides[d] : layout.strides[d];
+  TN_CHECK_OK(tni_tensor_new(dtype, s->ndim, s->sizes, layout.strides, (tn_device){.backend = TN_BACKEND_META}, &t));
   return t;
 }
 
@@ -174,7 +95,7 @@ static tn_value make_argument(op_case *c, uint32_t i, const tn_sample_arg *arg, 
 }
 
 void case_build(op_case *c, const tn_op *op, const tn_sample *sample, tn_dtype dtype, case_kind kind) {
-  uint64_t state = seed_of(op->name) ^ mix(seed_of(sample->text));
+  uint64_t state = ref_seed(op->name, sample->text);
   *c = (op_case){.op = op, .sample = sample, .dtype = dtype, .kind = kind, .n_args = sample->n_args};
   TN_CHECK_INT(sample->n_args, op->schema->n_args);
   TN_CHECK(sample->n_args <= CASE_ARGS);
@@ -247,13 +168,5 @@ void case_reference(const op_case *c, ref_call *call, ref_arg *args) {
 
 rt *read_tensor(const tn_tensor *t) {
   const tn_view *v = tn_tensor_view(t);
-  rt *out = rt_new(v->ndim, v->sizes);
-  int64_t index[RT_RANK];
-  for (int64_t i = 0; i < out->numel; i++) {
-    int64_t at = 0;
-    rt_unravel(out, i, index);
-    for (int d = 0; d < v->ndim; d++) at += index[d] * v->strides[d];
-    out->p[i] = load_element((const char *)v->data + at * v->itemsize, v->dtype);
-  }
-  return out;
+  return ref_read(v->data, v->dtype, v->ndim, v->sizes, v->strides);
 }

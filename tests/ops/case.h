@@ -8,8 +8,8 @@
 #define TN_TESTS_OPS_CASE_H
 
 #include "core/dispatch/dispatch.h"
-#include "ref.h"
-#include "registry/samples.h"
+#include "frontends/check/reference/make.h"
+#include "frontends/check/reference/samples.h"
 #include "tn_test.h"
 
 enum { CASE_ARGS = 64, CASE_LIST = 16, CASE_TENSORS = 96 };
@@ -53,12 +53,6 @@ void results_release(op_results *r);
 void case_reference(const op_case *c, ref_call *call, ref_arg *args);
 /* A host tensor's values. */
 rt *read_tensor(const tn_tensor *t);
-
-/* Rounds a double to a dtype, as a store does. */
-double as_dtype(double value, tn_dtype dtype);
-/* Writes one element. */
-void store_element(void *address, tn_dtype dtype, double value);
-double load_element(const void *address, tn_dtype dtype);
 
 /* Relative and absolute allowance of a case: by its coarsest floating dtype, wider for composites. */
 double case_tolerance(const op_case *c, const op_results *results);

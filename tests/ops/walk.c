@@ -90,62 +90,22 @@ void each_float64_case(const char *family, case_fn fn) { each(family, TN_DTYPE_B
 
 /* ------------------------------------------------------------------ comparing */
 
-static double tolerance_of(tn_dtype dtype) {
-  switch (dtype) {
-    case TN_FLOAT16:
-      return 4e-3;
-    case TN_BFLOAT16:
-      return 3e-2;
-    case TN_FLOAT32:
-      return 1e-5;
-    default:
-      return 1e-11;
-  }
-}
-
 double case_tolerance(const op_case *c, const op_results *results) {
   double tolerance = 1e-11;
-  for (size_t i = 0; i < c->n_tensors; i++) tolerance = fmax(tolerance, tolerance_of(tn_tensor_dtype(c->tensors[i])));
+  for (size_t i = 0; i < c->n_tensors; i++) tolerance = fmax(tolerance, ref_tolerance(tn_tensor_dtype(c->tensors[i])));
   for (uint32_t i = 0; results && i < results->n; i++)
-    if (results->t[i]) tolerance = fmax(tolerance, tolerance_of(tn_tensor_dtype(results->t[i])));
+    if (results->t[i]) tolerance = fmax(tolerance, ref_tolerance(tn_tensor_dtype(results->t[i])));
   /* A composite rounds after every step. */
   return c->op->kernels ? tolerance : 4 * tolerance;
 }
 
-static bool same_shape(const tn_tensor *t, const rt *expected) {
-  if (tn_tensor_ndim(t) != expected->nd) return false;
-  for (int d = 0; d < expected->nd; d++)
-    if (tn_tensor_sizes(t)[d] != expected->n[d]) return false;
-  return true;
-}
-
-static bool agrees(double got, double expected, double tolerance) {
-  if (got == expected || (isnan(got) && isnan(expected))) return true;
-  return fabs(got - expected) <= tolerance * (1 + fabs(expected));
-}
-
 bool compare(const op_case *c, const char *what, const tn_tensor *t, const rt *expected, double tolerance) {
+  char words[160];
   if (!t) {
     if (expected->check != REF_ABSENT) finding(c, "%s is absent", what);
     return expected->check == REF_ABSENT;
   }
-  if (!same_shape(t, expected)) {
-    finding(c, "%s has rank %d and %lld elements, the reference rank %d and %lld", what, (int)tn_tensor_ndim(t),
-            (long long)tn_tensor_numel(t), expected->nd, (long long)expected->numel);
-    return false;
-  }
-  tn_dtype dtype = tn_tensor_dtype(t);
-  const rt *got = read_tensor(t);
-  for (int64_t i = 0; i < got->numel && expected->check != REF_SHAPE; i++) {
-    double value = as_dtype(*rt_at(expected, i), dtype);
-    bool good = expected->check == REF_RANGE ? got->p[i] >= expected->low && got->p[i] < expected->high
-                                             : agrees(got->p[i], value, tolerance);
-    if (good) continue;
-    if (expected->check == REF_RANGE)
-      finding(c, "%s[%lld] is %g, not in [%g, %g)", what, (long long)i, got->p[i], expected->low, expected->high);
-    else
-      finding(c, "%s[%lld] is %.9g, the reference %.9g", what, (long long)i, got->p[i], value);
-    return false;
-  }
-  return true;
+  bool good = ref_judge(read_tensor(t), expected, tn_tensor_dtype(t), tolerance, words, sizeof words);
+  if (!good) finding(c, "%s %s", what, words);
+  return good;
 }

@@ -329,6 +329,30 @@ TN_LAYOUT_AT(struct tn_compiler, ctx, 8);
 TN_LAYOUT_AT(struct tn_compiler, compile, 16);
 TN_LAYOUT_AT(struct tn_compiler, release, 24);
 
+TN_LAYOUT_SIZE(struct tn_sample_tensor, 40);
+TN_LAYOUT_AT(struct tn_sample_tensor, sizes, 0);
+TN_LAYOUT_AT(struct tn_sample_tensor, ndim, 8);
+TN_LAYOUT_AT(struct tn_sample_tensor, layout, 9);
+TN_LAYOUT_AT(struct tn_sample_tensor, dtype, 10);
+TN_LAYOUT_AT(struct tn_sample_tensor, absent, 11);
+TN_LAYOUT_AT(struct tn_sample_tensor, has_range, 12);
+TN_LAYOUT_AT(struct tn_sample_tensor, low, 16);
+TN_LAYOUT_AT(struct tn_sample_tensor, high, 24);
+TN_LAYOUT_AT(struct tn_sample_tensor, diagonal, 32);
+
+TN_LAYOUT_SIZE(struct tn_sample_arg, 32);
+TN_LAYOUT_AT(struct tn_sample_arg, kind, 0);
+TN_LAYOUT_AT(struct tn_sample_arg, n_tensors, 4);
+TN_LAYOUT_AT(struct tn_sample_arg, tensors, 8);
+TN_LAYOUT_AT(struct tn_sample_arg, value, 16);
+
+TN_LAYOUT_SIZE(struct tn_sample, 32);
+TN_LAYOUT_AT(struct tn_sample, op, 0);
+TN_LAYOUT_AT(struct tn_sample, text, 8);
+TN_LAYOUT_AT(struct tn_sample, args, 16);
+TN_LAYOUT_AT(struct tn_sample, n_args, 24);
+TN_LAYOUT_AT(struct tn_sample, automatic, 28);
+
 /* end of asserts */
 
 #endif

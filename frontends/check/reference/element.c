@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Single elements of every dtype as doubles, with conversions of our own for the two half types: the tests
- * must not round by the functions that they test.
+ * Single elements of every dtype as doubles, with conversions of our own for the two half types: a test must
+ * not round by the functions that it tests.
  */
 #include <math.h>
 #include <string.h>
-#include <tenon/tensor.h>
 
-#include "case.h"
+#include "make.h"
 
 /* Rounds |value| to `bits` significant bits, ties to even, with exponents from `least` (below it the spacing
  * stays that of `least`). */
@@ -57,10 +56,15 @@ static double bfloat_from_bits(uint16_t bits) {
   return f;
 }
 
+size_t ref_item_size(tn_dtype dtype) {
+  static const uint8_t sizes[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  return dtype < sizeof sizes ? sizes[dtype] : 0;
+}
+
 /* The low bits of the whole part, as integer arithmetic leaves them. */
 static int64_t whole(double value) { return fabs(value) < 0x1p63 ? (int64_t)value : INT64_MIN; }
 
-double as_dtype(double value, tn_dtype dtype) {
+double ref_as_dtype(double value, tn_dtype dtype) {
   switch (dtype) {
     case TN_BOOL:
       return value != 0;
@@ -85,8 +89,8 @@ double as_dtype(double value, tn_dtype dtype) {
   }
 }
 
-void store_element(void *address, tn_dtype dtype, double value) {
-  value = as_dtype(value, dtype);
+void ref_store(void *address, tn_dtype dtype, double value) {
+  value = ref_as_dtype(value, dtype);
   int64_t integer = dtype <= TN_INT64 ? (int64_t)value : 0;
   uint16_t half = dtype == TN_FLOAT16 ? half_bits(value) : dtype == TN_BFLOAT16 ? bfloat_bits(value) : 0;
   float single = (float)value;
@@ -102,12 +106,12 @@ void store_element(void *address, tn_dtype dtype, double value) {
       memcpy(address, &value, sizeof value);
       break;
     default: /* little-endian: the low bytes come first */
-      memcpy(address, &integer, tn_dtype_size(dtype));
+      memcpy(address, &integer, ref_item_size(dtype));
       break;
   }
 }
 
-double load_element(const void *address, tn_dtype dtype) {
+double ref_load(const void *address, tn_dtype dtype) {
   union {
     uint8_t u8;
     int8_t i8;
@@ -118,7 +122,7 @@ double load_element(const void *address, tn_dtype dtype) {
     float f32;
     double f64;
   } x;
-  memcpy(&x, address, tn_dtype_size(dtype));
+  memcpy(&x, address, ref_item_size(dtype));
   switch (dtype) {
     case TN_BOOL:
     case TN_UINT8:

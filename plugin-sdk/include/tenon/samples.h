@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of every operator, as the tests walk them. The generator fills the table (op_samples.c) from the
- * `samples:` lines of registry/ops and, for elementwise entries, adds broadcast, 0-d, empty and non-contiguous
- * ones by itself. A sample says what to make, not what comes out: references live in tests/ops.
+ * Samples of an operator: arguments on which it can be tried. The generator makes them from the `samples:` lines of an
+ * entry and, for elementwise entries, adds broadcast, 0-d, empty and non-contiguous ones by itself. A sample says what
+ * to make, not what comes out. A plugin gives those of its operators in tn_operator_def.samples; `tenon check` and the
+ * tests of this tree make tensors of them.
  *
  * A sample belongs to the functional operator; its in-place and out forms take the same arguments.
  */
-#ifndef TENON_REGISTRY_SAMPLES_H
-#define TENON_REGISTRY_SAMPLES_H
+#ifndef TENON_SAMPLES_H
+#define TENON_SAMPLES_H
 
 #include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* tn_sample_arg.kind */
 enum {
@@ -39,7 +44,8 @@ typedef struct tn_sample_tensor {
   tn_dtype dtype; /* TN_DTYPE_NONE: the dtype under test */
   bool absent;    /* entry of a Tensor?[] that is None */
   bool has_range; /* false: the test's usual range, low and high are 0 */
-  double low, high;
+  double low;
+  double high;
   double diagonal; /* added where the last two indices are equal: matrices that are easy to solve with */
 } tn_sample_tensor;
 
@@ -58,7 +64,7 @@ typedef struct tn_sample {
   bool automatic; /* made by the generator for an elementwise entry */
 } tn_sample;
 
-/* Samples of one operator stand together, in the order of the operator table. */
-extern const tn_sample tn_op_samples[];
-
+#ifdef __cplusplus
+}
+#endif
 #endif

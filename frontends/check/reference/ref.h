@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The float64 reference of the operator tests: tensors of doubles with strides, naive loops, nothing shared
+ * The float64 reference of operators, for the tests of this tree and for `tenon check`: tensors of doubles with strides, naive loops, nothing shared
  * with the code under test. One function an operator, in ref_<family>.c, by the operator's name; elementwise
  * expressions come from the generator (ref_elementwise.c).
  *
@@ -8,8 +8,8 @@
  * double; the harness rounds or truncates to the result's dtype when it compares. All memory of one call comes
  * from an arena that ref_reset empties; running out of it ends the program, as no test goes on from there.
  */
-#ifndef TN_TESTS_OPS_REF_H
-#define TN_TESTS_OPS_REF_H
+#ifndef TENON_CHECK_REFERENCE_REF_H
+#define TENON_CHECK_REFERENCE_REF_H
 
 #include <stddef.h>
 #include <stdint.h>
