@@ -43,7 +43,6 @@ RULES = [
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
     ("frontends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
-    ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND", "registry/schema.h"]),
     ("frontends/check/second", [SDK, "kit"], []),
     ("frontends/check/reference", [{"tenon/types.h", "tenon/samples.h"}], []),

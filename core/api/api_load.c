@@ -145,11 +145,28 @@ tn_status tn_op_get(size_t i, tn_op_report *out_report) {
   size_t n;
   const tn_op *op = op_at(i, &n);
   if (!op) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "operator %zu: there are %zu", i, n);
+  return tn_op_describe(op, out_report);
+}
+
+tn_status tn_op_describe(const tn_op *op, tn_op_report *out_report) {
+  TN_TRY(need(op, "tn_op_describe", "op"));
+  TN_TRY(need(out_report, "tn_op_describe", "out_report"));
+  const tn_op *f = op->functional;
   *out_report =
       (tn_op_report){.name = op->name,
                      .schema = op->schema_text,
                      .doc = op->def->doc ? op->def->doc : "",
-                     .differentiable = !(op->flags & TN_OP_NONDIFF) && (op->grad || op->functional->body)};
+                     .differentiable = !(op->flags & TN_OP_NONDIFF) && (op->grad || f->body),
+                     .functional = f->name,
+                     .flags = op->flags,
+                     .form = op->form,
+                     .has_meta = f->meta != NULL,
+                     .has_body = f->body != NULL,
+                     .has_formula = op->grad != NULL,
+                     .nondiff_outs = op->grad ? op->grad->nondiff_outs : 0,
+                     .samples = f->def->samples};
+  for (uint32_t k = 0; op->grad && k < op->grad->n_inputs; ++k)
+    out_report->grad_args |= TNI_KEY(op->grad->input_args[k]);
   return tni_report_providers(op, &out_report->providers, &out_report->n_providers);
 }
 

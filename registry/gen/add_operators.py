@@ -4,7 +4,7 @@
     add_operators.py --out FOLDER --name NAME --builtin registry/ops FILE.yaml
 
 Writes NAME_operators.h and NAME_operators.c: NAME_register_operators(host, reg) gives every entry's schema,
-meta rule, body and gradient to host->register_operator. Formulas and expression bodies may call the built-in
+meta rule, body, gradient and samples to host->register_operator. Formulas and expression bodies may call the built-in
 operators and the plugin's own; the calls go through host->find_op and host->call_n, so the file links nothing of
 the core. Meta rules (tn_meta_NAME), `c:` bodies and `c:` gradients are functions of the plugin.
 Elementwise expressions are not served here: such an entry has kernels like any other of a plugin.
@@ -16,8 +16,10 @@ import re
 import sys
 
 import emit_grads
+import samples
 from ctypes_map import c_string
 from emit_api import PACK_HELPERS, emit_call
+from emit_samples import END, Tables, emit_rows
 from emit_table import emit_def, emit_rng, rule_prototypes
 from entry import EntryError, build_registry, read_file
 from main import shown_path, write_if_changed
@@ -75,6 +77,15 @@ def emit_register(name, entries):
     return '\n'.join(lines + ['  return TN_OK;', '}', ''])
 
 
+def emit_plugin_samples(entries):
+    """What `tenon check` tries the operators on: one array an entry."""
+    tables, arrays = Tables(), []
+    for entry in entries:
+        if entry.samples:
+            arrays += ['static const tn_sample samples_%s[] = {\n' % entry.functional.ident] + emit_rows(tables, entry) + [END]
+    return ''.join(tables.lines + arrays) + '\n'
+
+
 def emit_header(name, entries):
     guard = name.upper() + '_OPERATORS_H'
     head = banner('Operators of the plugin %s: their registration, and the functions that it provides for them.' % name)
@@ -89,14 +100,14 @@ def emit_source(name, registry, entries):
              '#include <math.h>\n#include <stdatomic.h>\n#include <string.h>\n#include <tenon/kit/status.h>\n\n',
              '#include "%s_operators.h"\n' % name, PREAMBLE, PACK_HELPERS]
     parts += [emit_caller(f) + '\n' for f in sorted(registry.called.values(), key=lambda f: f.index)]
-    parts.append(emit_grads.GRAD_HELPERS)
+    parts += [emit_grads.GRAD_HELPERS, emit_plugin_samples(entries)]
     for entry in entries:
         parts.append(entry.body + '\n' if entry.body else '')
         if entry.grad:
             parts.append(entry.grad.code + '\n' if entry.grad.code else '')
             parts.append(emit_grads.grad_def(entry).replace('\nconst tn_grad_def', '\nstatic const tn_grad_def') + '\n')
         parts.append(emit_rng(entry))
-        parts += [emit_def(f) + '\n' for f in entry.forms]
+        parts += [emit_def(f, with_samples=True) + '\n' for f in entry.forms]
     # In libtenon the records are tni_ symbols that the table refers to; here everything is static.
     return ''.join(parts).replace('tni_formula_', 'grad_') + emit_register(name, entries)
 
@@ -112,6 +123,8 @@ def load(builtin, path):
     registry = build_registry(entries + own)
     registry.in_plugin = True
     emit_grads.compile_all(registry, own)
+    for entry in own:
+        entry.samples = samples.samples_of(entry)
     return registry, own
 
 

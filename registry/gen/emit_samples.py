@@ -82,16 +82,25 @@ class Tables:
         return '{.kind = TN_SAMPLE_VALUE, .value = %s}' % self.plain(value.kind, value.value)
 
 
+END = '    {NULL, NULL, NULL, 0, false}};\n'
+
+
+def emit_rows(tables, entry):
+    """An entry's samples as rows of an array of tn_sample; what they point to is added to tables."""
+    rows = []
+    for sample in entry.samples:
+        args = 'NULL'
+        if sample.values:
+            args = tables.array('tn_sample_arg', 'args', [tables.arg(v) for v in sample.values])
+        rows.append('    {%s, %s, %s, %d, %s},\n' % (
+            c_string(entry.schema.name), c_string(sample.text), args, len(sample.values),
+            'true' if sample.automatic else 'false'))
+    return rows
+
+
 def emit_samples(registry):
-    tables, rows = Tables(), []
-    for entry in registry.entries:
-        for sample in entry.samples:
-            args = 'NULL'
-            if sample.values:
-                args = tables.array('tn_sample_arg', 'args', [tables.arg(v) for v in sample.values])
-            rows.append('    {%s, %s, %s, %d, %s},\n' % (
-                c_string(entry.schema.name), c_string(sample.text), args, len(sample.values),
-                'true' if sample.automatic else 'false'))
+    tables = Tables()
+    rows = [row for entry in registry.entries for row in emit_rows(tables, entry)]
     return ''.join([banner('Samples of every operator, for tests and for `tenon check`.'),
                     '#include <math.h>\n\n#include "frontends/check/reference/samples.h"\n\n'] + tables.lines +
-                   ['\nconst tn_sample tn_op_samples[] = {\n'] + rows + ['    {NULL, NULL, NULL, 0, false}};\n'])
+                   ['\nconst tn_sample tn_op_samples[] = {\n'] + rows + [END])

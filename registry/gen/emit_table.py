@@ -56,7 +56,8 @@ def form_word(form):
     return {'functional': 'FUNCTIONAL', 'inplace': 'INPLACE', 'out': 'OUT'}[form.kind]
 
 
-def emit_def(form):
+def emit_def(form, with_samples=False):
+    """with_samples: the record points to samples_IDENT (operators of plugins; those of libtenon have a library of samples)."""
     entry = form.entry
     rows = ['.struct_size = sizeof(tn_operator_def)', '.flags = ' + flag_words(entry),
             '.schema = ' + c_string(form.schema.text())]
@@ -75,6 +76,8 @@ def emit_def(form):
         rows.append('.n_appended = %d' % entry.appended)
     rows += ['.doc = ' + c_string(entry.text('doc').strip()), '.file = ' + c_string(entry.file),
              '.line = %d' % entry.line]
+    if with_samples and form is entry.functional and entry.samples:
+        rows.append('.samples = samples_' + form.ident)
     body = ''.join('    %s,\n' % r for r in rows)
     return 'static const tn_operator_def def_%s = {\n%s};\n' % (form.ident, body)
 

@@ -364,6 +364,7 @@ PLUGIN = '''
   meta: acme_pair
   grad:
     self: grads[0] * scale + grads[1]
+  samples: ["T(2, 3)", "T(3), S(0.5)"]
   doc: Two results.
 '''
 
@@ -381,6 +382,8 @@ def test_operators_of_a_plugin():
         assert 'tn_status acme_register_operators(const tn_host *host, tn_registration *reg);' in header
         assert 'tn_status tn_meta_acme_pair(tn_meta *meta, const tn_value *args);' in header
         assert source.count('host->register_operator(') == 3
+        assert source.count('.samples = samples_acme_pair,') == 1 and source.count('.samples =') == 1
+        assert source.count('{"acme_pair", ') == 2 and '"T(3), S(0.5)"' in source
         for word in ('tni_', 'core/', 'tenon/ops.h', 'tenon/tensor.h', 'tn_fail('):
             assert word not in source, word
         with open(path, 'w', encoding='utf-8') as f:

@@ -84,9 +84,17 @@ typedef struct tn_op_report {
   bool differentiable;
   const char *const *providers; /* "cpu", ...: plugins whose manifests list a kernel; n_providers entries */
   size_t n_providers;
+  const char *functional; /* the operator whose kernels serve it: itself, or what it is an in-place or out form of */
+  uint32_t flags;         /* TN_OP_... of tenon/operator.h */
+  uint8_t form;           /* TN_FORM_... */
+  bool has_meta, has_body, has_formula; /* a meta rule, a composite, a gradient of its own */
+  uint64_t grad_args;     /* bit i: its formula has a gradient of argument i */
+  uint64_t nondiff_outs;  /* bit i: its formula says that result i never requires grad */
+  const struct tn_sample *samples; /* of a plugin's operator, ended by an entry without op; NULL: none given */
 } tn_op_report;
 TN_EXPORT size_t tn_op_count(void);
 TN_EXPORT tn_status tn_op_get(size_t i, tn_op_report *out_report);
+TN_EXPORT tn_status tn_op_describe(const tn_op *op, tn_op_report *out_report); /* op: of tn_op_find */
 /* Who would run operator op on a device for a dtype, who lost, and why: calls line(ctx, words) per line.
  * Opens what such a call would open. */
 TN_EXPORT tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,

@@ -219,7 +219,7 @@ TN_LAYOUT_AT(struct tn_grad_def, fn, 24);
 TN_LAYOUT_AT(struct tn_grad_def, nondiff_outs, 32);
 TN_LAYOUT_AT(struct tn_grad_def, node_name, 40);
 
-TN_LAYOUT_GROWS(struct tn_operator_def, 96);
+TN_LAYOUT_GROWS(struct tn_operator_def, 104);
 TN_LAYOUT_AT(struct tn_operator_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_operator_def, flags, 4);
 TN_LAYOUT_AT(struct tn_operator_def, schema, 8);
@@ -237,6 +237,7 @@ TN_LAYOUT_AT(struct tn_operator_def, line, 80);
 TN_LAYOUT_AT(struct tn_operator_def, reserved2, 84);
 TN_LAYOUT_AT(struct tn_operator_def, n_appended, 88);
 TN_LAYOUT_AT(struct tn_operator_def, reserved3, 92);
+TN_LAYOUT_AT(struct tn_operator_def, samples, 96);
 
 TN_LAYOUT_GROWS(struct tn_memory_info, 24);
 TN_LAYOUT_AT(struct tn_memory_info, struct_size, 0);

@@ -11,6 +11,7 @@
 #define TENON_OPERATOR_H
 
 #include <tenon/plugin.h>
+#include <tenon/samples.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -156,6 +157,9 @@ typedef struct tn_operator_def {
    * form); host->call gives those their defaults (minor 2). */
   uint32_t n_appended;
   uint32_t reserved3;
+  /* On what the operator can be tried (tenon/samples.h), ended by an entry without op; NULL: nothing given. Of functional
+   * operators; shared for the life of the process. */
+  const tn_sample *samples;
   TN_FUTURE_FIELD
 } tn_operator_def;
 
