@@ -88,6 +88,12 @@ bool tni_ops_reference(const tni_ops_case *c, ref_call *call, ref_arg *args);
 double tni_ops_tolerance(const tni_ops_case *c, const tni_ops_results *results);
 uint32_t tni_ops_version(const tn_tensor *t); /* 0 for tensors without one */
 
+/* Compares the gradients of an operator on one sample, computed on a device: in float64 with differences (second: and the
+ * gradients of gradients); in float32 with the CPU's in float64. *out_tried false: nothing in this case is differentiable. TN_ERR_DATA: they
+ * disagree, and the words say where. */
+tn_status tni_ops_gradcheck(const tni_ops_op *op, const tn_sample *sample, tn_dtype dtype, tn_device device, bool second,
+                            bool *out_tried);
+
 /* ------------------------------------------------------------------ the walk */
 
 /* What is tried now. */
