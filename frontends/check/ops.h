@@ -37,6 +37,10 @@ bool tni_ops_form_open(const tni_ops_op *functional, uint8_t form, tni_ops_op *o
 /* Is this one of the sample's operator's? For `for (s = op->samples; tni_ops_is_sample(op, s); s++)`. */
 bool tni_ops_is_sample(const tni_ops_op *op, const tn_sample *sample);
 
+/* Samples of several blocks and threads, for operators of every kind of kernel; NULL for all others. The last one's
+ * follower has another op. */
+const tn_sample *tni_ops_large_samples(const char *functional);
+
 /* ------------------------------------------------------------------ cases */
 
 typedef enum tni_ops_kind {

@@ -44,7 +44,21 @@ void tni_ops_op_close(tni_ops_op *op) {
   op->schema = NULL;
 }
 
+/* The usual names first: a walk over all operators for each sample would be most of the time. */
+static bool open_named(const tni_ops_op *functional, uint8_t form, tni_ops_op *out_op) {
+  char name[256];
+  const char *base = functional->schema->base, *overload = functional->schema->overload;
+  if (form == TN_FORM_INPLACE) snprintf(name, sizeof name, "%s_%s%s", base, *overload ? "." : "", overload);
+  else if (!*overload || !strcmp(overload, "Tensor")) snprintf(name, sizeof name, "%s.out", base);
+  else snprintf(name, sizeof name, "%s.%s_out", base, overload);
+  if (tni_ops_op_open(name, out_op) != TN_OK) return false;
+  if (out_op->report.form == form && !strcmp(out_op->report.functional, functional->report.name)) return true;
+  tni_ops_op_close(out_op);
+  return false;
+}
+
 bool tni_ops_form_open(const tni_ops_op *functional, uint8_t form, tni_ops_op *out_op) {
+  if (open_named(functional, form, out_op)) return true;
   for (size_t i = 0, n = tn_op_count(); i < n; i++) {
     tn_op_report report;
     if (tn_op_get(i, &report) != TN_OK || report.form != form) continue;
