@@ -51,6 +51,6 @@ int tni_cli_end(int exit_status);
 double tni_cli_seconds(void); /* monotonic */
 
 extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why,
-    tni_cmd_train, tni_cmd_eval, tni_cmd_generate, tni_cmd_bench, tni_cmd_check;
+    tni_cmd_train, tni_cmd_eval, tni_cmd_generate, tni_cmd_bench, tni_cmd_check, tni_cmd_new_plugin;
 
 #endif

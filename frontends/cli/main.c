@@ -10,7 +10,7 @@
 static const tni_command *const commands[] = {&tni_cmd_devices, &tni_cmd_plugins,  &tni_cmd_ops,
                                               &tni_cmd_explain, &tni_cmd_why,      &tni_cmd_train,
                                               &tni_cmd_eval,    &tni_cmd_generate, &tni_cmd_bench,
-                                              &tni_cmd_check};
+                                              &tni_cmd_check,   &tni_cmd_new_plugin};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 int tni_cli_failed(void) {
@@ -36,9 +36,9 @@ static void help(void) {
          "plugins.\n\ncommands:\n");
   for (int i = 0; i < N_COMMANDS; i++) {
     const char *about = commands[i]->about;
-    printf("  %-9s %.*s\n", commands[i]->name, (int)strcspn(about, "\n"), about);
+    printf("  %-10s %.*s\n", commands[i]->name, (int)strcspn(about, "\n"), about);
   }
-  printf("\noptions:\n  --help     this text; tenon COMMAND --help tells more\n  --version  the version\n");
+  printf("\noptions:\n  --help      this text; tenon COMMAND --help tells more\n  --version   the version\n");
 }
 
 int main(int argc, char **argv) {
