@@ -4,13 +4,15 @@
 # TARGET_register_operators(host, reg). This tree and the installed package TenonSDK use this same file.
 function(tenon_add_operators target yaml)
   set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
-  set(registry ${here}/../registry)
-  if(NOT EXISTS ${registry}/gen/add_operators.py) # installed: lib/cmake/TenonSDK beside share/tenon
-    find_path(TENON_REGISTRY_DIR gen/add_operators.py NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH
-              PATHS ${here}/../../../share/tenon/registry ${here}/../../../../share/tenon/registry)
-    set(registry ${TENON_REGISTRY_DIR})
-  endif()
-  if(NOT EXISTS ${registry}/gen/add_operators.py)
+  get_filename_component(here ${here} REALPATH)
+  set(registry "")
+  # This tree's; installed: lib/cmake/TenonSDK, or lib/ARCHITECTURE/cmake/TenonSDK, beside share/tenon.
+  foreach(place ../registry ../../../share/tenon/registry ../../../../share/tenon/registry)
+    if(NOT registry AND EXISTS ${here}/${place}/gen/add_operators.py)
+      get_filename_component(registry ${here}/${place} ABSOLUTE)
+    endif()
+  endforeach()
+  if(NOT registry)
     message(FATAL_ERROR "tenon_add_operators: the generator was expected in share/tenon/registry/gen; it is not there")
   endif()
   find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)

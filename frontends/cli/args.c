@@ -88,6 +88,10 @@ int tni_args_parse(const tni_command *command, const tni_option *options, int ar
       tni_args_help(command, options);
       return TNI_EXIT_OK;
     }
+    if (!literal && !strcmp(arg, "--man")) { /* for the build: man.c */
+      tni_man_command(command, options);
+      return TNI_EXIT_OK;
+    }
     if (!literal && !strcmp(arg, "--")) {
       literal = true;
     } else if (!literal && arg[0] == '-' && arg[1]) {

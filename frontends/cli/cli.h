@@ -44,6 +44,18 @@ int tni_args_parse(const tni_command *command, const tni_option *options, int ar
                    const char **positional);
 void tni_args_help(const tni_command *command, const tni_option *options);
 
+/* Writes man pages into a folder that exists: tenon.1, and tenon-NAME.1 for each of the n commands, from the texts that
+ * --help prints. Exit status. For the build: `tenon --man FOLDER`. */
+int tni_man_write(const char *folder, const tni_command *const *commands, int n);
+/* The page of one command, to stdout. */
+void tni_man_command(const tni_command *command, const tni_option *options);
+
+/* What the environment says to every command, for --help and man pages; ended by name NULL. */
+typedef struct tni_setting {
+  const char *name, *help;
+} tni_setting;
+extern const tni_setting tni_settings[];
+
 /* Prints "tenon: WORDS of the thread" to stderr. Returns TNI_EXIT_FAILED. */
 int tni_cli_failed(void);
 /* Flushes stdout; a full disk or closed pipe turns success into TNI_EXIT_FAILED. */

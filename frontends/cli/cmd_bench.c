@@ -233,7 +233,8 @@ const tni_command tni_cmd_bench = {
     "[SUITE]",
     0,
     1,
-    "Measures; prints the best of at least 30 blocks of each case, and for large ones the share\n"
-    "reached of a ceiling: bare loops over memory, or of multiply-adds, in the same run.\n"
+    "Measures; prints the best of at least 30 blocks of each case.\n"
+    "Large ones also say the share reached of a ceiling: bare loops over memory, or of multiply-adds,\n"
+    "in the same run.\n"
     "SUITE: " SUITES "; all if left out.",
     run_bench};

@@ -38,7 +38,9 @@ static void help(void) {
     const char *about = commands[i]->about;
     printf("  %-10s %.*s\n", commands[i]->name, (int)strcspn(about, "\n"), about);
   }
-  printf("\noptions:\n  --help      this text; tenon COMMAND --help tells more\n  --version   the version\n");
+  printf("\noptions:\n  --help      this text; tenon COMMAND --help tells more\n  --version   the version\n"
+         "\nenvironment:\n");
+  for (const tni_setting *s = tni_settings; s->name; s++) printf("  %-19s %s\n", s->name, s->help);
 }
 
 int main(int argc, char **argv) {
@@ -54,6 +56,7 @@ int main(int argc, char **argv) {
     printf("tenon %s\n", tn_version());
     return tni_cli_end(TNI_EXIT_OK);
   }
+  if (!strcmp(argv[1], "--man") && argc == 3) return tni_cli_end(tni_man_write(argv[2], commands, N_COMMANDS));
   for (int i = 0; i < N_COMMANDS; i++)
     if (!strcmp(argv[1], commands[i]->name)) return tni_cli_end(commands[i]->run(argc - 1, argv + 1));
   fprintf(stderr, "tenon: unknown command '%s'; see tenon --help\n", argv[1]);

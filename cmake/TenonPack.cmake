@@ -1,0 +1,71 @@
+# Packages: `cpack -G TGZ` (one archive of everything, to be unpacked anywhere) and `cpack -G DEB` (tenon, tenon-dev, and
+# one for each provider over a library that a machine may lack). Included last, when all components are known.
+install(FILES ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence) # Debian has it
+
+set(CPACK_PACKAGE_NAME tenon)
+set(CPACK_PACKAGE_VENDOR "The Tenon authors")
+set(CPACK_PACKAGE_CONTACT "The Tenon authors <tenon@example.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "tensor runtime whose backends are plugins")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/pack)
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS ${CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS})
+set(CPACK_THREADS 0)
+# Fast rather than small: the archive is made in every run of the tests.
+set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
+
+set(CPACK_COMPONENTS_ALL runtime sdk)
+foreach(provider openblas onednn)
+  if(TARGET ${provider})
+    list(APPEND CPACK_COMPONENTS_ALL ${provider})
+  endif()
+endforeach()
+
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME tenon)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_SDK_PACKAGE_NAME tenon-dev)
+set(CPACK_DEBIAN_SDK_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_SDK_PACKAGE_DEPENDS "tenon (= ${PROJECT_VERSION}-1), libc6-dev, python3 (>= 3.9), python3-yaml")
+set(CPACK_DEBIAN_SDK_PACKAGE_RECOMMENDS "cmake (>= 3.20), gcc | c-compiler")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
+    "The library, the CPU backend and the command tenon.\nTensors, dispatch and autograd are one small library; backends and layers are\nshared objects that it finds at start.")
+set(CPACK_COMPONENT_SDK_DESCRIPTION
+    "Headers, kit, CMake and pkg-config packages for applications and plugins.\ntenon new-plugin writes a project that builds against this package alone.")
+foreach(provider openblas onednn)
+  string(TOUPPER ${provider} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME tenon-${provider})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "tenon (= ${PROJECT_VERSION}-1)")
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "Kernels of ${provider} for the CPU of tenon.")
+endforeach()
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "tenon-openblas, tenon-onednn, dataset-fashion-mnist")
+
+# Shared libraries that a package needs are read from its files where Debian's tool is there.
+find_program(TN_SHLIBDEPS dpkg-shlibdeps)
+mark_as_advanced(TN_SHLIBDEPS)
+if(TN_SHLIBDEPS)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+else()
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libc6, zlib1g")
+  foreach(provider OPENBLAS ONEDNN)
+    set(CPACK_DEBIAN_${provider}_PACKAGE_SHLIBDEPS OFF)
+  endforeach()
+endif()
+# Debian wants the licence of each package under its own name.
+foreach(package tenon-dev tenon-openblas tenon-onednn)
+  string(REPLACE tenon- "" component ${package})
+  string(REPLACE dev sdk component ${component})
+  if(component IN_LIST CPACK_COMPONENTS_ALL)
+    install(FILES ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} RENAME copyright
+            COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endif()
+endforeach()
+include(CPack)

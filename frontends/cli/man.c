@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Man pages, from the texts that --help prints: `tenon --man FOLDER` writes them all while building, and each command
+ * prints its own for `tenon COMMAND --man`, where its options are known. Neither is in the help: nobody but the build
+ * asks for them.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "frontends/cli/cli.h"
+
+const tni_setting tni_settings[] = {
+    {"TENON_PLUGIN_PATH", "folders with plugins, absolute, by colons; before the installed one"},
+    {"TENON_PROVIDERS", "\"openblas:off,onednn:off\": plugins that serve nothing"},
+    {"TENON_PRIVATEUSE1", "the plugin whose device is also called privateuse1"},
+    {"TENON_NUM_THREADS", "threads of parallel regions (the physical cores)"},
+    {"TENON_BIND", "off, nodes, cores or auto: where worker threads may run (auto)"},
+    {"TENON_CPU_ISA", "scalar, avx2 or avx512: the most that the CPU backend uses"},
+    {"TENON_LOG", "error, warn, info or debug (warn)"},
+    {0}};
+
+/* A text as roff: its dashes are dashes, no line of it is a request. Lines stay as they are. */
+static void print_text(const char *text) {
+  bool begins = true;
+  for (; *text; text++) {
+    if (begins && (*text == '.' || *text == '\'')) fputs("\\&", stdout);
+    begins = *text == '\n';
+    if (*text == '\\')
+      fputs("\\e", stdout);
+    else if (*text == '-')
+      fputs("\\-", stdout);
+    else
+      putchar(*text);
+  }
+}
+
+static void print_head(const char *command, const char *about) {
+  fputs(".\\\" Written by tenon --man; the text is that of --help.\n.TH TENON", stdout);
+  if (command) fputs("\\-", stdout);
+  for (const char *c = command ? command : ""; *c; c++) putchar(toupper((unsigned char)*c));
+  printf(" 1 \"\" \"tenon %s\" \"Tenon\"\n.SH NAME\n", tn_version());
+  fputs("tenon", stdout);
+  if (command) printf("\\-"), print_text(command);
+  fputs(" \\- ", stdout);
+  print_text(about);
+}
+
+static void print_item(const char *name, const char *value, const char *help) {
+  fputs("\n.TP\n\\fB", stdout);
+  print_text(name);
+  fputs("\\fR", stdout);
+  if (value) fputs(" \\fI", stdout), print_text(value), fputs("\\fR", stdout);
+  putchar('\n');
+  print_text(help);
+}
+
+static void print_end(void) {
+  fputs("\n.SH EXIT STATUS\n0: done. 1: failed; a sentence on the standard error says why. 2: wrong usage. "
+        "130: "
+        "interrupted.\n.SH SEE ALSO\n",
+        stdout);
+}
+
+void tni_man_command(const tni_command *command, const tni_option *options) {
+  char first[256];
+  snprintf(first, sizeof first, "%.*s", (int)strcspn(command->about, "\n"), command->about);
+  size_t n = strlen(first);
+  if (n && first[n - 1] == '.') first[n - 1] = 0;
+  print_head(command->name, first);
+  fputs("\n.SH SYNOPSIS\n.B tenon ", stdout);
+  print_text(command->name);
+  putchar('\n');
+  print_text(command->positional);
+  fputs(" [options]\n.SH DESCRIPTION\n.nf\n", stdout);
+  print_text(command->about);
+  fputs("\n.fi\n.SH OPTIONS", stdout);
+  for (const tni_option *o = options; o->name; o++) print_item(o->name, o->value, o->help);
+  print_item("--help", NULL, "a shorter text");
+  fputs("\n.SH ENVIRONMENT\nAs in \\fBtenon\\fR(1).", stdout);
+  print_end();
+  puts(".BR tenon (1)");
+}
+
+/* tenon.1 */
+static void print_page(const tni_command *const *commands, int n) {
+  print_head(NULL, "a tensor runtime whose backends are plugins");
+  fputs("\n.SH SYNOPSIS\n.B tenon\nCOMMAND [arguments] [options]\n.SH DESCRIPTION\nEach command has a page "
+        "of its own, "
+        "\\fBtenon\\-\\fICOMMAND\\fR(1).\n.SH COMMANDS",
+        stdout);
+  for (int i = 0; i < n; i++) {
+    char first[256];
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(commands[i]->about, "\n"), commands[i]->about);
+    print_item(commands[i]->name, *commands[i]->positional ? commands[i]->positional : NULL, first);
+  }
+  fputs("\n.SH OPTIONS", stdout);
+  print_item("--help", NULL, "a shorter text");
+  print_item("--version", NULL, "the version");
+  fputs("\n.SH ENVIRONMENT", stdout);
+  for (const tni_setting *s = tni_settings; s->name; s++) print_item(s->name, NULL, s->help);
+  print_end();
+  for (int i = 0; i < n; i++) printf(".BR tenon\\-%s (1)%s\n", commands[i]->name, i + 1 < n ? "," : "");
+}
+
+/* One page, written by a child: commands print to stdout, and one may become another program. */
+static bool write_page(const char *folder, const tni_command *const *commands, int n,
+                       const tni_command *command) {
+  char path[PATH_MAX], name[64] = "", option[] = "--man", *argv[] = {name, option, NULL};
+  int length =
+      snprintf(path, sizeof path, "%s/tenon%s%s.1", folder, command ? "-" : "", command ? command->name : "");
+  if (length < 0 || length >= (int)sizeof path) return false;
+  if (command) snprintf(name, sizeof name, "%s", command->name);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    if (!freopen(path, "w", stdout)) _exit(1);
+    int result = TNI_EXIT_OK;
+    if (command)
+      result = command->run(2, argv);
+    else
+      print_page(commands, n);
+    _exit(fflush(stdout) || ferror(stdout) ? TNI_EXIT_FAILED : result);
+  }
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  fprintf(stderr, "tenon: %s: cannot be written\n", path);
+  return false;
+}
+
+int tni_man_write(const char *folder, const tni_command *const *commands, int n) {
+  bool written = write_page(folder, commands, n, NULL);
+  for (int i = 0; written && i < n; i++) written = write_page(folder, commands, n, commands[i]);
+  return written ? TNI_EXIT_OK : TNI_EXIT_FAILED;
+}
