@@ -1,7 +1,7 @@
 # tenon_add_operators(target FILE.yaml): operators of a plugin. FILE.yaml holds entries as registry/ops does; the
 # generator writes TARGET_operators.h and TARGET_operators.c (- and . in the target's name become _), the target
-# gets the C file and the folder of the header, and the plugin's init calls
-# TARGET_register_operators(host, reg). This tree and the installed package TenonSDK use this same file.
+# gets the C file and the folder of the header. The plugin's init calls TARGET_register_operators(host, reg), its
+# manifest has the literal TARGET_OPERATORS (in capitals). This tree and the installed package TenonSDK use this same file.
 function(tenon_add_operators target yaml)
   set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   get_filename_component(here ${here} REALPATH)

@@ -10,8 +10,11 @@
 
 static int run(int argc, char **argv) {
   char path[PATH_MAX + 32];
+  if (argc == 2 && !strcmp(argv[1], "--man")) { /* for the build: man.c */
+    tni_man_command(&tni_cmd_check, (const tni_option[]){{0}});
+    return TNI_EXIT_OK;
+  }
   ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-  (void)argc;
   path[n > 0 ? n : 0] = 0;
   for (int up = 0; up < 2; up++) {
     char *slash = strrchr(path, '/');

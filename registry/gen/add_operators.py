@@ -3,7 +3,8 @@
 
     add_operators.py --out FOLDER --name NAME --builtin registry/ops FILE.yaml
 
-Writes NAME_operators.h and NAME_operators.c: NAME_register_operators(host, reg) gives every entry's schema,
+Writes NAME_operators.h, which has the manifest's lines as the literal NAME_OPERATORS (in capitals), and
+NAME_operators.c: NAME_register_operators(host, reg) gives every entry's schema,
 meta rule, body, gradient and samples to host->register_operator. Formulas and expression bodies may call the built-in
 operators and the plugin's own; the calls go through host->find_op and host->call_n, so the file links nothing of
 the core. Meta rules (tn_meta_NAME), `c:` bodies and `c:` gradients are functions of the plugin.
@@ -86,10 +87,18 @@ def emit_plugin_samples(entries):
     return ''.join(tables.lines + arrays) + '\n'
 
 
+def emit_manifest(name, entries):
+    """The lines of the plugin's manifest, so that they are the registered schemas letter for letter."""
+    lines = [c_string('operator %s\n' % f.schema.text()) for e in entries for f in e.forms]
+    return ('/* For TN_MANIFEST: a line for each operator that is registered. */\n#define %s_OPERATORS \\\n  %s\n\n'
+            % (name.upper(), ' \\\n  '.join(lines)))
+
+
 def emit_header(name, entries):
     guard = name.upper() + '_OPERATORS_H'
     head = banner('Operators of the plugin %s: their registration, and the functions that it provides for them.' % name)
     return ''.join([head, '#ifndef %s\n#define %s\n\n#include <tenon/operator.h>\n\n' % (guard, guard),
+                    emit_manifest(name, entries),
                     '/* Registers every entry; call it from the init of the plugin. */\n',
                     'tn_status %s_register_operators(const tn_host *host, tn_registration *reg);\n\n' % name] +
                    rule_prototypes(entries) + ['\n#endif\n'])

@@ -227,7 +227,7 @@ def compile_all(registry, entries=None):
         entry.body = compile_body(entry, registry)
         entry.grad = compile_gradient(entry, registry)
         if entry.grad:
-            name = camel(entry.schema.base)
+            name = camel(entry.schema.word)
             entry.grad.node_name = '%sBackward%d' % (name, counts.get(name, 0))
             counts[name] = counts.get(name, 0) + 1
 

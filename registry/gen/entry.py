@@ -67,7 +67,7 @@ class Form:
 
     @property
     def ident(self):
-        return self.schema.name.replace('.', '_')
+        return self.schema.name.replace('::', '_').replace('.', '_')
 
     @property
     def returns_results(self):
@@ -160,7 +160,8 @@ def out_schema(schema, overload):
 def natural_c_name(schema):
     suffix = '' if schema.overload in ('', 'Tensor', 'self') else '_' + schema.overload.lower()
     in_place = schema.base.endswith('_') and not schema.base.startswith('__')
-    return 'tn_' + (schema.base[:-1] + suffix + '_' if in_place else schema.base + suffix)
+    base = schema.word
+    return 'tn_' + (base[:-1] + suffix + '_' if in_place else base + suffix)
 
 
 def overload_of(entry, kind, given, default):
@@ -327,7 +328,7 @@ def build_registry(entries):
         for form in entry.forms:
             form.index = len(registry.forms)
             registry.forms.append(form)
-            registry.by_base.setdefault(form.schema.base, []).append(form)
+            registry.by_base.setdefault(form.schema.word, []).append(form)
             for key, seen, what in ((form.schema.name, seen_ops, 'operator'), (form.c_name, seen_names, 'C name')):
                 if key in seen:
                     other = seen[key].entry

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schema text to Python objects: the generator's twin of registry/schema.c.
 
-Grammar is ATen's: `name.overload(Type name=default, *, ...) -> results`. Only what the generator emits code
+Grammar is ATen's: `name.overload(Type name=default, *, ...) -> results`; operators of plugins may say whose they are,
+`acme::name`. Only what the generator emits code
 for is accepted: results are Tensor or Tensor[]; a mistake is a SchemaError with the place in words.
 """
 
@@ -80,6 +81,11 @@ class Schema:
     overload: str
     args: List[Arg] = field(default_factory=list)
     results: List[Arg] = field(default_factory=list)
+
+    @property
+    def word(self):
+        """The base as formulas and C names have it: acme::f is acme_f."""
+        return self.base.replace('::', '_')
 
     @property
     def name(self):
@@ -194,7 +200,7 @@ def parse_arg(text, what):
 
 
 def parse_schema(text):
-    m = re.match(r'\s*([A-Za-z_]\w*)(?:\.(\w+))?\s*\(', text)
+    m = re.match(r'\s*((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*)(?:\.(\w+))?\s*\(', text)
     if not m:
         raise SchemaError("schema '%s' does not begin with `name.overload(`" % text)
     arrow = text.rfind('->')

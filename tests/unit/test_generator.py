@@ -366,6 +366,13 @@ PLUGIN = '''
     self: grads[0] * scale + grads[1]
   samples: ["T(2, 3)", "T(3), S(0.5)"]
   doc: Two results.
+- op: acme::clip.Two(Tensor self, float low) -> Tensor
+  forms: [inplace]
+  body: acme_twice(self) * low
+  doc: Says whose it is.
+- op: acme::again(Tensor self) -> Tensor
+  body: acme_clip(self, 2.0)
+  doc: Calls another one.
 '''
 
 
@@ -381,9 +388,12 @@ def test_operators_of_a_plugin():
         source, header = texts['acme_operators.c'], texts['acme_operators.h']
         assert 'tn_status acme_register_operators(const tn_host *host, tn_registration *reg);' in header
         assert 'tn_status tn_meta_acme_pair(tn_meta *meta, const tn_value *args);' in header
-        assert source.count('host->register_operator(') == 3
+        assert source.count('host->register_operator(') == 6
+        assert 'def_acme_clip_Two' in source and 'call_by_name(&op_acme_clip_Two, "acme::clip.Two"' in source
         assert source.count('.samples = samples_acme_pair,') == 1 and source.count('.samples =') == 1
         assert source.count('{"acme_pair", ') == 2 and '"T(3), S(0.5)"' in source
+        for schema in ('acme_twice(Tensor self) -> Tensor', 'acme::clip_.Two(Tensor(a!) self, float low) -> Tensor(a!)'):
+            assert '"operator %s\\n"' % schema in header, header
         for word in ('tni_', 'core/', 'tenon/ops.h', 'tenon/tensor.h', 'tn_fail('):
             assert word not in source, word
         with open(path, 'w', encoding='utf-8') as f:
