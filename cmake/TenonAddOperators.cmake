@@ -22,7 +22,7 @@ function(tenon_add_operators target yaml)
   file(GLOB inputs CONFIGURE_DEPENDS ${registry}/gen/*.py ${registry}/ops/*.yaml)
   add_custom_command(
     OUTPUT ${out}/${name}_operators.c ${out}/${name}_operators.h
-    COMMAND ${Python3_EXECUTABLE} ${registry}/gen/add_operators.py --out ${out} --name ${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${registry}/gen/add_operators.py --out ${out} --name ${name}
             --builtin ${registry}/ops ${yaml}
     DEPENDS ${yaml} ${inputs}
     COMMENT "Generating operators of ${target}"

@@ -161,6 +161,7 @@ static int copy_entry(const char *from, const char *to, const char *file, const 
 }
 
 static int copy_folder(const char *from, const char *to, const names *n, int depth) {
+  errno = ELOOP;
   DIR *dir = depth < MAX_DEPTH ? opendir(from) : NULL;
   int result = TNI_EXIT_OK;
   if (!dir) return failed_errno(from, "cannot be read");

@@ -18,17 +18,22 @@
 #include <tenon/plugin_layer.h>
 #include <tenon/plugin_profiler.h>
 
+#ifdef __cplusplus
+#define TN_LAYOUT_ASSERT static_assert
+#else
+#define TN_LAYOUT_ASSERT _Static_assert
+#endif
 /* Structs that may grow do so in the future's build; nothing may move. */
 #ifdef TN_ABI_FUTURE
 #define TN_LAYOUT_GROWS(type, bytes)                                                               \
-  _Static_assert(sizeof(type) >= (bytes), #type " has shrunk: see ci/check_abi.py")
+  TN_LAYOUT_ASSERT(sizeof(type) >= (bytes), #type " has shrunk: see ci/check_abi.py")
 #else
 #define TN_LAYOUT_GROWS(type, bytes) TN_LAYOUT_SIZE(type, bytes)
 #endif
 #define TN_LAYOUT_SIZE(type, bytes)                                                                \
-  _Static_assert(sizeof(type) == (bytes), #type " has another size: see ci/check_abi.py")
+  TN_LAYOUT_ASSERT(sizeof(type) == (bytes), #type " has another size: see ci/check_abi.py")
 #define TN_LAYOUT_AT(type, field, bytes)                                                           \
-  _Static_assert(offsetof(type, field) == (bytes), #type "." #field " moved: see ci/check_abi.py")
+  TN_LAYOUT_ASSERT(offsetof(type, field) == (bytes), #type "." #field " moved: see ci/check_abi.py")
 
 TN_LAYOUT_SIZE(void *, 8);
 TN_LAYOUT_SIZE(size_t, 8);

@@ -17,14 +17,15 @@
 #include <tenon/plugin_backend.h>
 
 /* Readable without running the plugin. What init registers must be listed, and nothing else. */
-TN_MANIFEST(TN_MANIFEST_HEADER("@NAME@", "0.1.0", "Apache-2.0") "device @NAME@ alias privateuse1\n"
-                                                                "kernel @NAME@ add.Tensor float32 0\n"
-                                                                "kernel @NAME@ mul.Tensor float32 0\n"
-                                                                "kernel @NAME@ relu float32 0\n"
-                                                                "kernel @NAME@ threshold_backward float32 0\n"
-                                                                "kernel @NAME@ fill_.Scalar float32 0\n"
-                                                                "kernel @NAME@ sum.dim_IntList float32 0\n"
-                                                                "kernel @NAME@ mm float32 0\n")
+TN_MANIFEST(TN_MANIFEST_HEADER("@NAME@", "0.1.0", "Apache-2.0")
+            "device @NAME@ alias privateuse1\n"
+            "kernel @NAME@ add.Tensor float32 0\n"
+            "kernel @NAME@ mul.Tensor float32 0\n"
+            "kernel @NAME@ relu float32 0\n"
+            "kernel @NAME@ threshold_backward float32 0\n"
+            "kernel @NAME@ fill_.Scalar float32 0\n"
+            "kernel @NAME@ sum.dim_IntList float32 0\n"
+            "kernel @NAME@ mm float32 0\n")
 
 /* ------------------------------------------------------------------ memory and copies */
 

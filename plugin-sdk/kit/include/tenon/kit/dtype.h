@@ -12,6 +12,10 @@
 #include <string.h>
 #include <tenon/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ------------------------------------------------------------------ what a code means */
 
 /* Order matters: a value may be cast to its own category or a higher one. */
@@ -33,7 +37,7 @@ typedef struct tn_kit_dtype_row {
 extern const tn_kit_dtype_row tn_kit_dtypes[TN_DTYPE_LIMIT];
 
 static inline const tn_kit_dtype_row *tn_kit_dtype_get(tn_dtype dtype) {
-  return &tn_kit_dtypes[dtype < TN_DTYPE_LIMIT ? dtype : TN_DTYPE_NONE];
+  return &tn_kit_dtypes[dtype < TN_DTYPE_LIMIT ? dtype : (tn_dtype)TN_DTYPE_NONE];
 }
 /* Bytes of one element, 0 if unknown. */
 static inline size_t tn_kit_dtype_size(tn_dtype dtype) { return tn_kit_dtype_get(dtype)->size; }
@@ -148,4 +152,7 @@ TN_FOR_HALF(TN_DTYPE_VIA_FLOAT)
 #undef TN_DTYPE_PLAIN
 #undef TN_DTYPE_VIA_FLOAT
 
+#ifdef __cplusplus
+}
+#endif
 #endif

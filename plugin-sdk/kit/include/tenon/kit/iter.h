@@ -19,6 +19,10 @@
 #include <tenon/kit/dim.h>
 #include <tenon/kit/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TN_ITER_MAX_OPERANDS 8
 
 /* One row: n elements, operand k at data[k], data[k] + strides[k], ... (bytes). data is the loop's to
@@ -148,4 +152,7 @@ tn_status tn_reduce_init(tn_reduce *r, uint64_t mask, uint32_t n_outputs, const 
  * order; a single output of many elements is the kernel's to split, at borders that depend on sizes only. */
 tn_status tn_reduce_run(const tn_reduce *r, int64_t grain, tn_reduce_fn fn, void *ctx);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

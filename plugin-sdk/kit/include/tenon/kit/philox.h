@@ -50,7 +50,8 @@ static inline double tn_philox_double(tn_philox r) { return (double)(tn_philox_b
 
 /* An integer in [0, range); range > 0. Bias below range / 2^64. */
 static inline uint64_t tn_philox_below(tn_philox r, uint64_t range) {
-  return (uint64_t)(((unsigned __int128)tn_philox_bits64(r) * range) >> 64);
+  __extension__ typedef unsigned __int128 wide;
+  return (uint64_t)(((wide)tn_philox_bits64(r) * range) >> 64);
 }
 
 /* Standard normal by Box and Muller: radius from (0, 1], so that the logarithm is finite. */

@@ -15,6 +15,10 @@
 #include <tenon/kit/sanitizer.h>
 #include <tenon/kit/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct tn_plugin_info {
   const char *name;
   const char *version;
@@ -30,15 +34,25 @@ tn_status tn_kit_attach(const tn_host *host);
 tn_status tn_kit_answer(tn_query *query, const tn_plugin_info *info, uint32_t sanitizer,
                         tn_status (*init)(const tn_host *host, tn_registration *reg));
 
+/* The door is C's, also in a C++ file. */
+#ifdef __cplusplus
+#define TN_KIT_C extern "C"
+#else
+#define TN_KIT_C
+#endif
+
 #define TN_PLUGIN(...)                                                                             \
   static const tn_plugin_info tn_plugin_info_here = {__VA_ARGS__};                                 \
   static tn_status tn_plugin_init_here(const tn_host *host, tn_registration *reg) {                \
     TN_TRY(tn_kit_attach(host));                                                                   \
     return tn_plugin_info_here.init(tn_kit_host(), reg);                                           \
   }                                                                                                \
-  TN_EXPORT tn_status tenon_plugin_query(tn_query *query);                                         \
-  TN_EXPORT tn_status tenon_plugin_query(tn_query *query) {                                        \
+  TN_KIT_C TN_EXPORT tn_status tenon_plugin_query(tn_query *query);                                \
+  TN_KIT_C TN_EXPORT tn_status tenon_plugin_query(tn_query *query) {                               \
     return tn_kit_answer(query, &tn_plugin_info_here, TN_SANITIZER_HERE, tn_plugin_init_here);     \
   }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -13,6 +13,10 @@
 #include <tenon/kit/dtype.h>
 #include <tenon/kit/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Smallest dtype that both fit into; NONE and x give x. TN_DTYPE_NONE if there is none (float8 with another
  * dtype; unsigned 16 to 64 bits with another integer). */
 tn_dtype tn_promote_types(tn_dtype a, tn_dtype b);
@@ -43,4 +47,7 @@ static inline bool tn_can_cast(tn_dtype from, tn_dtype to) {
 /* complex64 for float32 and the halves, complex128 for float64. */
 tn_dtype tn_promote_to_complex(tn_dtype dtype);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -11,6 +11,10 @@
 #include <tenon/kit/dim.h>
 #include <tenon/kit/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ------------------------------------------------------------------ words */
 
 /* Holds any shape, 64 dims of 20 digits with separators. */
@@ -88,4 +92,7 @@ int tn_view_overlap(const tn_view *a, const tn_view *b);
  * strides). An empty view gives 0, 0. */
 void tn_view_byte_range(const tn_view *view, int64_t *out_begin, int64_t *out_end);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

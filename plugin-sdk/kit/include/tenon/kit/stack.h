@@ -8,6 +8,10 @@
 
 #include <tenon/kit/iter.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One matrix as it lies in memory (borrowed); strides in bytes, of any sign. A vector is one row, a single value
  * 1 x 1. */
 typedef struct tn_matrix {
@@ -40,4 +44,7 @@ tn_status tn_stack_each(tn_call *call, uint32_t n_outputs, uint32_t n_operands,
                         const tn_view *const *operands, const uint8_t *trailing, size_t work_bytes,
                         int64_t grain, tn_stack_fn fn, void *ctx);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

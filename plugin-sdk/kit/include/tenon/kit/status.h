@@ -9,6 +9,10 @@
 
 #include <tenon/plugin.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The full-size host table: no NULL row. Hidden symbol; read-only after init. */
 extern const tn_host *tn_kit_host_table;
 static inline const tn_host *tn_kit_host(void) { return tn_kit_host_table; }
@@ -25,4 +29,7 @@ static inline const tn_host *tn_kit_host(void) { return tn_kit_host_table; }
 /* Puts words in front of the failure that just came up. */
 #define TN_WRAP(code, ...) (tn_kit_host_table->wrap((code), __VA_ARGS__))
 
+#ifdef __cplusplus
+}
+#endif
 #endif
