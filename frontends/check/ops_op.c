@@ -3,7 +3,6 @@
  * Operators by name: report, schema, forms, samples. The schema's parser is the registry's own; it makes its failures
  * through the kit's pointer to a host, which in this program is a table with the words alone.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "frontends/check/ops.h"
@@ -44,28 +43,25 @@ void tni_ops_op_close(tni_ops_op *op) {
   op->schema = NULL;
 }
 
-/* The usual names first: a walk over all operators for each sample would be most of the time. */
-static bool open_named(const tni_ops_op *functional, uint8_t form, tni_ops_op *out_op) {
-  char name[256];
-  const char *base = functional->schema->base, *overload = functional->schema->overload;
-  if (form == TN_FORM_INPLACE) snprintf(name, sizeof name, "%s_%s%s", base, *overload ? "." : "", overload);
-  else if (!*overload || !strcmp(overload, "Tensor")) snprintf(name, sizeof name, "%s.out", base);
-  else snprintf(name, sizeof name, "%s.%s_out", base, overload);
-  if (tni_ops_op_open(name, out_op) != TN_OK) return false;
-  if (out_op->report.form == form && !strcmp(out_op->report.functional, functional->report.name)) return true;
-  tni_ops_op_close(out_op);
-  return false;
+/* The form's name, NULL if there is none. Kept for the last functional operator: every sample asks, and the walk is over
+ * all operators. */
+static const char *form_name(const char *functional, uint8_t form) {
+  static const char *of, *names[TN_FORM_OUT + 1];
+  if (of != functional) {
+    of = functional;
+    names[TN_FORM_INPLACE] = names[TN_FORM_OUT] = NULL;
+    for (size_t i = 0, n = tn_op_count(); i < n; i++) {
+      tn_op_report report;
+      if (tn_op_get(i, &report) != TN_OK || report.form > TN_FORM_OUT || report.form == TN_FORM_FUNCTIONAL) continue;
+      if (!strcmp(report.functional, of) && strcmp(report.name, of)) names[report.form] = report.name;
+    }
+  }
+  return names[form];
 }
 
 bool tni_ops_form_open(const tni_ops_op *functional, uint8_t form, tni_ops_op *out_op) {
-  if (open_named(functional, form, out_op)) return true;
-  for (size_t i = 0, n = tn_op_count(); i < n; i++) {
-    tn_op_report report;
-    if (tn_op_get(i, &report) != TN_OK || report.form != form) continue;
-    if (strcmp(report.functional, functional->report.name) || !strcmp(report.name, functional->report.name)) continue;
-    return tni_ops_op_open(report.name, out_op) == TN_OK;
-  }
-  return false;
+  const char *name = form_name(functional->report.name, form);
+  return name && tni_ops_op_open(name, out_op) == TN_OK;
 }
 
 bool tni_ops_is_sample(const tni_ops_op *op, const tn_sample *sample) {
