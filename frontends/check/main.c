@@ -10,7 +10,7 @@
 #include "frontends/check/process.h"
 #include "frontends/check/tools.h"
 
-static const tni_check_mode *const modes[] = {&tni_check_mode_plugin};
+static const tni_check_mode *const modes[] = {&tni_check_mode_plugin, &tni_check_mode_op};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
 static void help(void) {
@@ -25,7 +25,7 @@ static void help(void) {
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "--child")) return tni_child_main(argc, argv);
   if (argc < 2) {
-    fprintf(stderr, "tenon check: plugin FILE.so was expected; see tenon check --help\n");
+    fprintf(stderr, "tenon check: plugin FILE.so or op NAME was expected; see tenon check --help\n");
     return TNI_EXIT_USAGE;
   }
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {

@@ -12,6 +12,6 @@ typedef struct tni_check_mode {
   int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
 } tni_check_mode;
 
-extern const tni_check_mode tni_check_mode_plugin;
+extern const tni_check_mode tni_check_mode_op, tni_check_mode_plugin;
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "frontends/check/ops.h"
+#include "frontends/check/opcheck.h"
 
 /* The reference changed its own copies of written arguments; all others must be as before. */
 static bool arguments_good(tni_ops_try *t, const tni_ops_case *c, const ref_arg *args, double tolerance) {
@@ -55,7 +55,7 @@ static void compare(tni_ops_try *t, tni_ops_case *c, ref_fn reference) {
   tni_ops_results_release(&r);
 }
 
-static void try_forward(tni_ops_try *t) {
+void tni_ops_try_forward(tni_ops_try *t) {
   tni_ops_case c;
   ref_fn reference = ref_find(t->op->report.functional);
   if (!reference) {
@@ -69,7 +69,7 @@ static void try_forward(tni_ops_try *t) {
   tni_ops_case_release(&c);
 }
 
-static void run(tni_check_report *r, const tni_check_context *c) { tni_ops_each(r, c, TN_DTYPES_ALL, try_forward); }
+static void run(tni_check_report *r, const tni_check_context *c) { tni_ops_each(r, c, TN_DTYPES_ALL, tni_ops_try_forward); }
 
 const tni_check tni_check_ops_forward = {"ops.forward", "every claimed kernel gives what the float64 reference gives",
                                          TNI_CHECK_KERNELS, 120, run};

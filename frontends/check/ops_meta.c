@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "frontends/check/ops.h"
+#include "frontends/check/opcheck.h"
 
 static void describe(char *to, size_t size, const tn_tensor *t) {
   const tn_view *v = tn_tensor_view(t);
@@ -31,8 +31,10 @@ static bool shares_memory(const tni_ops_case *c, const tn_tensor *t) {
   return false;
 }
 
+/* By its schema, or because it may return its input (`dropout` outside training). */
 static bool may_alias(const tni_ops_op *op, uint32_t i) {
   const tni_schema *s = op->schema;
+  if (op->report.flags & TN_OP_ALWAYS_BODY) return true;
   return s->results[op->list_result ? 0 : i].alias != 0;
 }
 
@@ -85,7 +87,7 @@ static void call_both(tni_ops_try *t, tni_ops_case *real, tni_ops_case *meta) {
   if (meta_status == TN_OK) tni_ops_results_release(&m);
 }
 
-static void try_meta(tni_ops_try *t) {
+void tni_ops_try_meta(tni_ops_try *t) {
   tni_ops_case real, meta;
   if (!tni_check_ok(t->r, tni_ops_case_make(&real, t->op, t->sample, t->dtype, t->device, TNI_OPS_AS_SAMPLE), t->item,
                     "its arguments cannot be made"))
@@ -98,7 +100,7 @@ static void try_meta(tni_ops_try *t) {
   tni_ops_case_release(&real);
 }
 
-static void run(tni_check_report *r, const tni_check_context *c) { tni_ops_each(r, c, TN_DTYPES_ALL, try_meta); }
+static void run(tni_check_report *r, const tni_check_context *c) { tni_ops_each(r, c, TN_DTYPES_ALL, tni_ops_try_meta); }
 
 const tni_check tni_check_ops_meta = {"ops.meta", "shape, strides, dtype and aliasing are as the meta rule says",
                                       TNI_CHECK_KERNELS, 60, run};
