@@ -9,6 +9,8 @@
 #include "core/autograd/autograd.h"
 #include "core/dispatch/row.h"
 #include "core/load/load.h"
+#include "core/profile/profile.h"
+#include "core/tensor/stream.h"
 
 tn_status tn_init(void) { return tni_load_init(); }
 
@@ -117,6 +119,7 @@ tn_status tn_device_synchronize(tn_device device) {
   if (!backend || device.index < 0 || device.index >= backend->n_devices)
     return TN_FAIL(TN_ERR_DEVICE, "tn_device_synchronize: device %s:%d is not open",
                    tni_backend_name(device.backend), device.index);
+  TN_TRY(tni_backend_admit(backend));
   if (!backend->def->synchronize) return TN_OK; /* every row is complete when it returns */
   return backend->def->synchronize(backend->def->ctx, device.index);
 }
@@ -191,8 +194,10 @@ tn_status tn_threads_describe(void (*line)(void *ctx, const char *words), void *
 /* ------------------------------------------------------------------ the end */
 
 void tn_shutdown(void) {
+  tni_profile_stop();
   tni_autograd_stop();
   tni_parallel_stop();
+  tni_streams_free();
   tni_load_shutdown();
   tni_registry_lock();
   tni_rows_release();

@@ -9,6 +9,7 @@
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/dispatch_int.h"
 #include "core/load/load.h"
+#include "core/tensor/stream.h"
 
 #define REQUIRE(what, name)                                                                        \
   do {                                                                                             \
@@ -69,7 +70,7 @@ tn_status tn_tensor_from_host(const void *data, const tn_dim *sizes, int32_t ndi
   if (bytes && (def->flags & TN_BACKEND_HOST_MEMORY))
     memcpy(t->view.data, data, bytes);
   else if (bytes && device.backend != TN_BACKEND_META)
-    status = def->from_host(def->ctx, device.index, t->view.mem, t->view.offset_bytes, data, bytes, NULL);
+    status = tni_device_write(&t->view, t->view.offset_bytes, data, bytes);
   if (status != TN_OK) {
     tn_tensor_release(t);
     return tn_wrap(status, "tn_tensor_from_host");
@@ -83,12 +84,12 @@ static tn_status read_bytes(tn_tensor *t, void *data, uint64_t bytes) {
   const tn_backend_def *def = tni_backend_get(t->view.backend)->def;
   if (!bytes) return TN_OK;
   if (t->view.backend == TN_BACKEND_META) return tn_fail(TN_ERR_DEVICE, "a meta tensor has no data");
-  if (def->synchronize) TN_TRY(def->synchronize(def->ctx, t->view.device_index));
   if (def->flags & TN_BACKEND_HOST_MEMORY) {
+    TN_TRY(tni_device_wait(tni_backend_get(t->view.backend), t->view.device_index));
     memcpy(data, t->view.data, bytes);
     return TN_OK;
   }
-  return def->to_host(def->ctx, t->view.device_index, t->view.mem, t->view.offset_bytes, data, bytes, NULL);
+  return tni_device_read(&t->view, t->view.offset_bytes, data, bytes);
 }
 
 tn_status tn_tensor_to_host(tn_tensor *tensor, void *data, size_t size_bytes) {

@@ -5,6 +5,8 @@
  * check for that here, once, at the door.
  */
 #include "core/load/load.h"
+#include "core/profile/profile.h"
+#include "core/tensor/stream.h"
 
 /* ------------------------------------------------------------------ words */
 
@@ -80,21 +82,6 @@ static tn_status row_find_interface(const char *name, uint32_t version, const vo
   (void)name, (void)version, (void)out_table;
   return unserved("find_interface");
 }
-static tn_status row_pinned_alloc(tn_device device, uint64_t size_bytes, tn_memory *out_memory) {
-  (void)device, (void)size_bytes, (void)out_memory;
-  return unserved("pinned_alloc");
-}
-static void row_pinned_free(tn_device device, const tn_memory *memory) { (void)device, (void)memory; }
-static tn_status row_profiler_attach(const struct tn_profiler_def *def, uint64_t *out_handle) {
-  (void)def, (void)out_handle;
-  return unserved("profiler_attach");
-}
-static tn_status row_profiler_detach(uint64_t handle) {
-  (void)handle;
-  return unserved("profiler_detach");
-}
-static void row_range_begin(const char *name) { (void)name; }
-static void row_range_end(void) {}
 static tn_status row_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled) {
   (void)def, (void)out_compiled;
   return unserved("compile");
@@ -142,12 +129,12 @@ static const tn_host host = {.struct_size = sizeof host,
                              .call_n = row_call_n,
                              .redispatch_n = tni_redispatch_n,
                              .op_n_args = row_op_n_args,
-                             .pinned_alloc = row_pinned_alloc,
-                             .pinned_free = row_pinned_free,
-                             .profiler_attach = row_profiler_attach,
-                             .profiler_detach = row_profiler_detach,
-                             .range_begin = row_range_begin,
-                             .range_end = row_range_end,
+                             .pinned_alloc = tni_pinned_alloc,
+                             .pinned_free = tni_pinned_free,
+                             .profiler_attach = tni_profile_attach,
+                             .profiler_detach = tni_profile_detach,
+                             .range_begin = tni_range_begin,
+                             .range_end = tni_range_end,
                              .compile = row_compile,
 #ifdef TN_ABI_FUTURE
                              .future = row_future,

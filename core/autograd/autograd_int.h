@@ -95,7 +95,14 @@ struct tni_node {
   /* Low half: applies that read the saved tensors now; high half: applies that asked to free them. */
   _Atomic uint32_t readers;
   uint8_t block_class; /* TNI_BLOCK_CLASSES: from tni_alloc */
+  /* Where device.reserved is 1: the stream that the forward call ran on, which backward uses too (borrowed: Note
+   * [Current streams] in core/tensor/stream.h). Else not set, and it was the default one. */
+  struct tn_stream *stream;
 };
+
+static inline struct tn_stream *tni_node_stream(const tni_node *node) {
+  return TNI_UNLIKELY(node->device.reserved) ? node->stream : NULL;
+}
 
 /* A node with room for n_dims sizes and payload_bytes; edges are empty, shapes are the caller's to fill.
  * *out_dims points to the sizes, *out_payload to the payload (8-byte aligned); both may be NULL. */

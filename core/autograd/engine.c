@@ -8,6 +8,8 @@
  * tni_graph_task on the caller's stack, so that a failure leaves nothing behind (B17).
  */
 #include "core/autograd/engine_int.h"
+#include "core/profile/profile.h"
+#include "core/tensor/stream.h"
 
 enum { FEW_EDGES = 8, MOST_NESTED = 60 };
 
@@ -23,6 +25,7 @@ static tn_status count_dependencies(tni_graph_task *task) {
     task->entries[at].run = !run->filter;
     if (TNI_UNLIKELY(node->device.backend != TN_BACKEND_CPU && tni_is_accelerator(node->device)))
       task->shared = true;
+    if (TNI_UNLIKELY(node->device.reserved)) task->streams = true;
     for (uint32_t k = 0; k < node->n_edges; ++k) {
       if (!node->edges[k].fn) continue;
       TN_TRY(tni_task_add(task, node->edges[k].fn, &index));
@@ -96,6 +99,22 @@ static void capture(tni_graph_task *task, const tni_task_entry *e, tn_tensor **g
   }
 }
 
+/* What its function reads may come from another stream of the device, or go to one. */
+static tn_status order_edge(const tni_node *from, const tni_node *to) {
+  if (from->device.backend != to->device.backend || from->device.index != to->device.index) return TN_OK;
+  return tni_stream_order(from->device, tni_node_stream(from), tni_node_stream(to));
+}
+
+static tn_status apply(tni_node *node, const tni_apply *how, tn_tensor **grads, tn_tensor **out) {
+  if (!tni_profile_wants(TNI_PROFILE_SPANS)) return node->cls->apply(node, how, grads, out);
+  tni_profile_span span;
+  tn_device device = {.backend = node->device.backend, .index = node->device.index};
+  tni_profile_begin(&span, TN_PROFILE_BACKWARD, node->name, device, NULL, 0);
+  tn_status status = node->cls->apply(node, how, grads, out);
+  tni_profile_end(&span, status);
+  return status;
+}
+
 /* What one evaluation needs per edge. */
 typedef struct edge_state {
   uint8_t *wanted;
@@ -114,6 +133,7 @@ static tn_status deliver(tni_graph_task *task, const tni_node *node, uint32_t k,
     tn_status fits = tni_grad_fit(&edge->fn->shapes[edge->nr], &s->out[k], node->name, k);
     grad = s->out[k];
     if (TNI_UNLIKELY(fits != TN_OK)) return fits;
+    if (TNI_UNLIKELY(node->device.reserved | edge->fn->device.reserved)) TN_TRY(order_edge(node, edge->fn));
     s->out[k] = NULL;
   }
   if (task->shared) tni_mutex_lock(&task->lock);
@@ -150,7 +170,7 @@ static tn_status run_node(tni_graph_task *task, tni_node *node, tn_tensor **grad
   tn_status status = TN_OK;
   if (TNI_LIKELY(any)) {
     tni_apply how = {s->wanted, task->run->keep_graph};
-    status = node->cls->apply(node, &how, grads, s->out);
+    status = apply(node, &how, grads, s->out);
     if (TNI_UNLIKELY(status != TN_OK)) status = tn_wrap(status, "%s", node->name);
     for (uint32_t nr = 0; nr < node->n_outs; ++nr) { /* a count of 1 downstream means nobody else has it */
       tn_tensor_release(grads[nr]);
@@ -177,7 +197,7 @@ static tn_status run_wide(tni_graph_task *task, tni_node *node, tn_tensor **grad
   return status;
 }
 
-tn_status tni_task_evaluate(tni_graph_task *task, uint32_t index) {
+static tn_status evaluate(tni_graph_task *task, uint32_t index) {
   tni_task_entry *e = &task->entries[index];
   tni_node *node = e->node;
   tn_tensor **grads = node->n_outs == 1 ? &e->one : e->many;
@@ -194,11 +214,51 @@ tn_status tni_task_evaluate(tni_graph_task *task, uint32_t index) {
   return run_node(task, node, grads, &(edge_state){wanted, targets, out});
 }
 
+/* On the stream of the node's forward call. */
+static TN_COLD tn_status evaluate_on_stream(tni_graph_task *task, uint32_t index) {
+  const tni_node *node = task->entries[index].node;
+  const tn_device device = {.backend = node->device.backend, .index = node->device.index};
+  const struct tni_stream_set *saved = tni_tls.modes.streams;
+  tn_status status = tni_stream_set_current(device, tni_node_stream(node));
+  if (status == TN_OK) status = evaluate(task, index);
+  tni_tls.modes.streams = saved;
+  return status;
+}
+
+tn_status tni_task_evaluate(tni_graph_task *task, uint32_t index) {
+  if (TNI_UNLIKELY(task->entries[index].node->device.reserved || tni_tls.modes.streams))
+    return evaluate_on_stream(task, index);
+  return evaluate(task, index);
+}
+
 /* ------------------------------------------------------------------ a run */
+
+/* The caller's streams wait for those that nodes used, and (first) those of the roots for the caller's, on which the
+ * seeds were made. */
+static tn_status order_roots(const tni_run *run) {
+  for (size_t i = 0; i < run->n_roots; ++i) {
+    const tni_node *root = run->roots[i].fn;
+    const tn_device device = {.backend = root->device.backend, .index = root->device.index};
+    if (root->device.reserved || tni_tls.modes.streams)
+      TN_TRY(tni_stream_order(device, tni_stream_current(device), tni_node_stream(root)));
+  }
+  return TN_OK;
+}
+
+static tn_status order_end(const tni_graph_task *task) {
+  for (uint32_t i = 0; i < task->n_entries; ++i) {
+    const tni_node *node = task->entries[i].node;
+    const tn_device device = {.backend = node->device.backend, .index = node->device.index};
+    if (node->device.reserved || tni_tls.modes.streams)
+      TN_TRY(tni_stream_order(device, tni_node_stream(node), tni_stream_current(device)));
+  }
+  return TN_OK;
+}
 
 /* Seeds go to the buffers; what has no edge leading to it is ready. */
 static tn_status start(tni_graph_task *task) {
   tni_run *run = task->run;
+  if (TNI_UNLIKELY(task->streams)) TN_TRY(order_roots(run));
   for (size_t i = 0; i < run->n_roots; ++i) {
     tn_tensor *seed = run->seeds[i];
     run->seeds[i] = NULL;
@@ -222,6 +282,7 @@ static tn_status run_here(tni_run *run) {
   tni_graph_task task;
   bool grad_mode = tni_tls.modes.grad_enabled;
   tni_task_init(&task, run);
+  task.streams = tni_tls.modes.streams != NULL;
   tni_tls.modes.grad_enabled = run->create_graph;
   tni_tls.backward_depth++;
   task.depth = tni_tls.backward_depth;
@@ -238,6 +299,7 @@ static tn_status run_here(tni_run *run) {
     if (status == TN_OK) status = start(&task);
     while (status == TN_OK && tni_task_pop(&task, &index)) status = tni_task_evaluate(&task, index);
   }
+  if (TNI_UNLIKELY(task.streams) && status == TN_OK) status = order_end(&task);
   tni_tls.modes.grad_enabled = grad_mode;
   tni_task_deinit(&task);
   tni_tls.backward_depth--;

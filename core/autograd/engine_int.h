@@ -41,6 +41,7 @@ typedef struct tni_graph_task {
   uint32_t slot_shift; /* 64 - log2(number of slots) */
   tni_ready *ready;    /* binary heap, highest sequence number first */
   uint32_t n_ready, ready_capacity;
+  bool streams;                          /* some node, or the caller, is not on a default stream */
   bool shared;                           /* see Note [Two ways to run] */
   tni_mutex lock;                        /* shared: deps and buffers */
   uint32_t pending;                      /* shared: entries that workers still owe */

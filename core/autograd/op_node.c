@@ -10,6 +10,7 @@
  * (B4).
  */
 #include "core/autograd/engine_int.h"
+#include "core/tensor/stream.h"
 
 enum { MOST_ARGS = 64, MOST_OUTS = 64 };
 
@@ -217,6 +218,10 @@ tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_valu
       n->node.shapes[i] = (tni_shape){0};
   }
   if (n_outs && outs[0]) tni_device_set(&n->node.device, &outs[0]->view);
+  if (TNI_UNLIKELY(tni_tls.modes.streams)) {
+    n->node.stream = tni_stream_current(n->node.device);
+    n->node.device.reserved = n->node.stream != NULL;
+  }
   char *pool = payload;
   tni_saved *next = n->saved;
   tn_status status = edges_fill(&p, &n->node);

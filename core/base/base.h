@@ -143,9 +143,13 @@ void tni_worker_forget(tni_worker *worker);
 /* Note [Fork] in fork.c. Ranks in the order in which locks nest, outermost first. */
 enum {
   TNI_FORK_LOADER,
+  TNI_FORK_PROFILE,
   TNI_FORK_REGISTRY,
   TNI_FORK_AUTOGRAD,
   TNI_FORK_GENERATORS,
+  TNI_FORK_STREAMS,
+  TNI_FORK_REINIT,
+  TNI_FORK_STOPWATCHES,
   TNI_FORK_MEMORY,
   TNI_FORK_PARALLEL,
   TNI_FORK_LOG,

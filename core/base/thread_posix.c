@@ -85,6 +85,11 @@ static void thread_exit(void *unused) {
   (void)unused;
   if (tni_tls.front) tni_tls.front_free(tni_tls.front);
   tni_tls.front = NULL;
+  for (void *range = tni_tls.ranges, *outer; range; range = outer) { /* spans that were left open */
+    memcpy(&outer, range, sizeof outer);
+    tni_free(range);
+  }
+  tni_tls.ranges = NULL;
   tni_block_trim();
   tni_error_release(tni_tls.error);
   tni_tls.error = NULL;

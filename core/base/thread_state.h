@@ -24,7 +24,7 @@ typedef struct tni_thread_modes {
   struct tni_transform *transforms; /* reserved: stack of pushed modes and transforms (DESIGN 4) */
   void *autocast;          /* reserved */
   void *saved_hooks;       /* reserved: pack and unpack hooks */
-  void *profiler;          /* reserved */
+  const struct tni_stream_set *streams; /* core/tensor/stream.h: the current ones; NULL: each device's default */
   void **layer_states;     /* reserved: one slot per layer bit */
 } tni_thread_modes;
 
@@ -43,6 +43,11 @@ typedef struct tni_thread {
   uint64_t fail_after, fail_count; /* stress build */
   struct tni_front *front;     /* core/memory: cached small blocks of host memory, or NULL */
   void (*front_free)(struct tni_front *front); /* for the thread's end; set with front */
+  uint64_t profile_parent;     /* core/profile: id of the event that this thread is in, 0: none */
+  uint64_t profile_thread;     /* the system's number of this thread, 0: not asked yet */
+  struct tni_range *ranges;    /* open spans that a profiler heard the begin of; each begins with the next one */
+  int32_t range_depth;         /* open spans, heard of or not */
+  bool profile_inside;         /* a profiler's callback runs on this thread */
   bool armed;                  /* the thread-exit destructor is set */
   uint32_t block_limit;        /* most blocks on one list: 0 until armed, and where lists are off */
   struct tni_freelist {

@@ -55,7 +55,7 @@ tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out) {
 }
 
 tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out) {
-  const tni_row *row = atomic_load_explicit(&call->op->row, memory_order_acquire);
+  const tni_row *row = atomic_load_explicit(&call->op->own_row, memory_order_acquire);
   uint64_t keys = call->keys & (TNI_KEY(bit) - 1) & ~tni_tls.modes.exclude & row->mask;
   const tni_cell *cell = row->cells[(size_t)(63 ^ __builtin_clzll(keys))];
   call->cell = cell;
@@ -70,7 +70,7 @@ tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out) {
     return tn_fail(TN_ERR_PLUGIN, "redispatch is for layers; below a kernel of %s there is nothing",
                    tni_backend_name(cell->bit));
   const tn_op *op = call->op;
-  const tni_row *row = atomic_load_explicit(&op->row, memory_order_acquire);
+  const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_acquire);
   tni_thread_modes *modes = &tni_tls.modes;
   uint64_t saved = modes->exclude;
   modes->exclude |= TNI_KEY(cell->bit);

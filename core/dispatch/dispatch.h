@@ -8,6 +8,12 @@
  * layer or backend makes a new row. Old rows stay until shutdown, because a call may still be reading one.
  * Every backend bit of a row has a cell: providers, body, or the refusal that answers "missing kernel". Cells of
  * backends are built at their first call (tni_cell_build), when the providers that a row lists are opened.
+ *
+ * Note [A row over all]
+ * Calls from the top read op->row; what continues a call below a layer reads op->own_row. The two are the same row,
+ * unless somebody profiles: then op->row of every operator is one shared row whose every cell is the profiler's, which
+ * finds its way on by own_row. So a call costs nothing more while nobody does, and every thread is seen when somebody
+ * does.
  */
 #ifndef TENON_CORE_DISPATCH_H
 #define TENON_CORE_DISPATCH_H
@@ -48,6 +54,7 @@ typedef struct tni_cell {
   uint32_t fast_dtypes;
   uint32_t small_bytes;       /* most bytes of a result that may lie in the tensor's block on this backend */
   tn_kernel_fn fast_fn;       /* its user pointer is `user` */
+  tn_kernel_fn guarded;       /* fn is guard.c's: what it goes on to */
 } tni_cell;
 
 typedef struct tni_row {
@@ -57,7 +64,8 @@ typedef struct tni_row {
 } tni_row;
 
 struct tn_op {
-  _Atomic(const tni_row *) row; /* first: the hot load */
+  _Atomic(const tni_row *) row; /* first: the hot load; Note [A row over all] */
+  _Atomic(const tni_row *) own_row;
   const char *name;         /* "mul.Tensor" */
   const char *schema_text;
   uint32_t flags;           /* TN_OP_... */
@@ -70,6 +78,7 @@ struct tn_op {
   uint64_t write_args;      /* bit i: (x!) */
   uint8_t n_write_lists;    /* write arguments that are lists */
   uint8_t device_arg;       /* position of a Device argument, 255 = none */
+  uint8_t pin_arg;          /* position of pin_memory, 255 = none */
   bool list_result;         /* the only result is Tensor[] */
   uint8_t n_appended;       /* arguments since its first published schema; before the targets of an out form */
   bool choose;              /* a device argument may decide the backend: tni_call_backend */
@@ -128,6 +137,8 @@ tn_status tni_layer_noting(tn_call *call, const tn_value *args, tn_value *out); 
 /* Runs the cell that stands at the highest bit of keys & below; no exclusion is changed. For the autograd
  * cell when nothing needs grad. */
 tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out);
+/* The device that a call with these keys will run on, as far as can be told before its cell has checked. */
+tn_device tni_call_place(const tn_op *op, uint64_t keys, const tn_value *args);
 /* OR of the keys of all tensor arguments. */
 uint64_t tni_keys_of(const tn_op *op, const tn_value *args);
 

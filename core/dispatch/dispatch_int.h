@@ -34,6 +34,8 @@ static inline tni_step *tni_call_step(const tn_call *call) {
   return (uintptr_t)call->core & 1 ? NULL : call->core;
 }
 
+/* Puts the guard before the cell's entry, where its backend needs one. guard.c */
+void tni_cell_guard(tni_cell *cell);
 /* Has the operator's record been filled? */
 bool tni_op_ready(const tn_op *op);
 /* Strides of a fresh result as its descriptor asks, NULL for row-major. */

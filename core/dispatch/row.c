@@ -19,6 +19,7 @@ typedef struct cell_block {
 
 static cell_block *cells; /* every built cell; registry lock */
 static tni_row *retired;  /* replaced rows; registry lock */
+static const tni_row *over_all; /* NULL: each operator's own row; registry lock */
 static tni_cell build_cells[64];
 static tni_cell autograd_cell = {.fn = tni_autograd_cell, .bit = TNI_BIT_AUTOGRAD};
 static tni_row first_rows[2]; /* without and with the autograd cell */
@@ -28,7 +29,7 @@ static const tni_cell start_cell = {.fn = tni_start};
 const tni_row tni_start_row = {.mask = UINT64_MAX, .cells = {[0 ... 63] = &start_cell}};
 
 bool tni_op_ready(const tn_op *op) {
-  return atomic_load_explicit(&op->row, memory_order_acquire) != &tni_start_row;
+  return atomic_load_explicit(&op->own_row, memory_order_acquire) != &tni_start_row;
 }
 
 static void first_rows_fill(void) {
@@ -54,6 +55,19 @@ tn_status tni_row_first(const tn_op *op, const tni_row **out_row) {
   return TN_OK;
 }
 
+void tni_row_publish(tn_op *op, const tni_row *row) {
+  atomic_store_explicit(&op->own_row, row, memory_order_release);
+  atomic_store_explicit(&op->row, over_all ? over_all : row, memory_order_release);
+}
+
+void tni_rows_cover(const tni_row *cover) {
+  over_all = cover;
+  for (size_t i = 0; i < tni_op_count(); ++i) {
+    tn_op *op = tni_op_at(i);
+    tni_row_publish(op, atomic_load_explicit(&op->own_row, memory_order_relaxed));
+  }
+}
+
 /* Shared by operators: never freed. */
 static bool is_first(const tni_row *row) {
   return row == &first_rows[0] || row == &first_rows[1] || row == &tni_start_row;
@@ -61,7 +75,7 @@ static bool is_first(const tni_row *row) {
 
 /* Publishes a copy of op's row with another cell at bit. met: calls meet it there. */
 static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell, bool met) {
-  const tni_row *old = atomic_load_explicit(&op->row, memory_order_relaxed);
+  const tni_row *old = atomic_load_explicit(&op->own_row, memory_order_relaxed);
   if (old->cells[bit] == cell && !(old->mask & TNI_KEY(bit)) == !met) return TN_OK;
   tni_row *row = tni_alloc(sizeof *row);
   if (!row) return tni_oom(sizeof *row, "a row of the dispatch table");
@@ -69,7 +83,7 @@ static tn_status row_replace(tn_op *op, unsigned bit, const tni_cell *cell, bool
   row->mask = met ? row->mask | TNI_KEY(bit) : row->mask & ~TNI_KEY(bit);
   row->cells[bit] = cell;
   row->older = NULL;
-  atomic_store_explicit(&op->row, row, memory_order_release);
+  tni_row_publish(op, row);
   if (!is_first(old)) {
     tni_row *dead = (tni_row *)(uintptr_t)old;
     dead->older = retired;
@@ -100,7 +114,7 @@ tn_status tni_rows_reset(tn_op *op, uint8_t bit) {
 }
 
 void tni_row_drop(tn_op *op) {
-  const tni_row *row = atomic_load_explicit(&op->row, memory_order_relaxed);
+  const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_relaxed);
   if (!is_first(row)) tni_free((tni_row *)(uintptr_t)row);
 }
 
@@ -112,9 +126,9 @@ void tni_rows_release(void) {
   }
   for (size_t i = 0; i < tni_op_count(); ++i) {
     tn_op *op = tni_op_at(i);
-    const tni_row *row = atomic_load(&op->row);
+    const tni_row *row = atomic_load(&op->own_row);
     if (!is_first(row)) {
-      atomic_store(&op->row, &first_rows[(row->mask & TNI_KEY_AUTOGRAD) != 0]);
+      tni_row_publish(op, &first_rows[(row->mask & TNI_KEY_AUTOGRAD) != 0]);
       tni_free((tni_row *)(uintptr_t)row);
     }
   }
@@ -186,6 +200,7 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
     block->cell.user = block->chain[0]->user;
   }
   if (n && bit < TN_BACKEND_LIMIT) fast_fill(&block->cell, f, block->chain[0]);
+  tni_cell_guard(&block->cell);
   block->next = cells;
   cells = block;
   *out_cell = &block->cell;
@@ -204,7 +219,7 @@ tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
   tni_registry_lock();
   const tni_cell *cell = NULL;
   tn_status status = TN_OK;
-  const tni_row *row = atomic_load_explicit(&op->row, memory_order_relaxed);
+  const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_relaxed);
   if (row->cells[bit]->fn == tni_cell_build) {
     status = cell_make(op, bit, &cell);
     if (status == TN_OK) status = row_replace(op, bit, cell, true);

@@ -16,6 +16,10 @@ tn_status tni_row_first(const tn_op *op, const tni_row **out_row);
 tn_status tni_rows_reset(tn_op *op, uint8_t bit);
 /* The operator goes: its rows too (nothing may have called it). */
 void tni_row_drop(tn_op *op);
+/* Publishes op's own row, and as the row of calls from the top what stands over all, if anything does. */
+void tni_row_publish(tn_op *op, const tni_row *row);
+/* Puts a row over those of all operators; NULL: takes it away. See Note [A row over all]. */
+void tni_rows_cover(const tni_row *cover);
 /* At shutdown: frees retired rows and cells. */
 void tni_rows_release(void);
 

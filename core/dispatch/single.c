@@ -9,6 +9,7 @@
 #include "core/dispatch/dispatch_int.h"
 #include "core/load/load.h"
 #include "core/tensor/small.h"
+#include "core/tensor/stream.h"
 
 /* Are all operands on one device of the running backend? Then *out_device is it. */
 static inline bool operands_together(const tn_op *op, const tn_value *args, uint8_t backend, tn_device *out_device) {
@@ -62,6 +63,20 @@ static tn_status run_providers(tn_call *call, const tn_value *args, tn_value *ou
   return TN_DECLINED;
 }
 
+static bool is_pinned_wanted(const tn_op *op, const tn_value *args) {
+  return op->pin_arg != 255 && args[op->pin_arg].kind == TN_VAL_BOOL && args[op->pin_arg].u.i;
+}
+
+/* Pinned memory is the host's: for the device that the thread works with. */
+static tn_status make_pinned(const tn_op *op, const tn_value *args, tn_desc *desc, tn_device device, tn_tensor **out) {
+  if (device.backend != TN_BACKEND_CPU)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "pin_memory is for tensors on cpu, not on %s",
+                   tni_backend_name(device.backend));
+  tn_device target;
+  TN_TRY(tni_pinned_device(&target));
+  return tni_tensor_new_pinned(desc->dtype, desc->ndim, desc->sizes, tni_desc_strides(op, args, desc), target, out);
+}
+
 static inline tn_status make_result(const tni_cell *cell, const tn_op *op, const tn_value *args, tn_desc *desc,
                                     tn_device device, tn_tensor **out) {
   if (TNI_LIKELY(desc->layout == TN_DESC_CONTIGUOUS)) {
@@ -91,7 +106,10 @@ tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *o
   TN_TRY(op->meta(&meta, args));
   if (TNI_UNLIKELY(desc.absent || desc.unknown || needs_cast(op, args, &meta))) return tni_structured(call, args, out);
   tn_tensor *result;
-  TN_TRY(make_result(cell, op, args, &desc, call->device, &result));
+  if (TNI_UNLIKELY(allocates_only && is_pinned_wanted(op, args)))
+    TN_TRY(make_pinned(op, args, &desc, call->device, &result));
+  else
+    TN_TRY(make_result(cell, op, args, &desc, call->device, &result));
   out[0] = tn_value_tensor(result);
   if (allocates_only) return TN_OK;
   uint32_t rank;

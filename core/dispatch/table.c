@@ -9,7 +9,7 @@
 #include "core/dispatch/row.h"
 #include "ops_index.h"
 
-tn_op tni_op_table[TNI_OP_COUNT] = {[0 ... TNI_OP_COUNT - 1] = {.row = &tni_start_row}};
+tn_op tni_op_table[TNI_OP_COUNT] = {[0 ... TNI_OP_COUNT - 1] = {.row = &tni_start_row, .own_row = &tni_start_row}};
 
 static struct {
   tni_mutex mutex;
@@ -53,10 +53,11 @@ static tn_status count_masks(tn_op *op) {
   const tni_schema *s = op->schema;
   if (s->n_args > TNI_MAX_ARGS)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s has %u arguments; at most %d", op->name, s->n_args, TNI_MAX_ARGS);
-  op->device_arg = 255;
+  op->device_arg = op->pin_arg = 255;
   for (uint32_t i = 0; i < s->n_args; ++i) {
     const tni_arg *a = &s->args[i];
     uint64_t bit = TNI_KEY(i);
+    if (a->type == TNI_T_BOOL && strcmp(a->name, "pin_memory") == 0) op->pin_arg = (uint8_t)i;
     if (a->type == TNI_T_TENSOR && !a->list) op->tensor_args |= bit;
     if (a->type == TNI_T_TENSOR && a->list) op->list_args |= bit;
     if (a->writes) op->write_args |= bit;
@@ -119,6 +120,7 @@ static void record_clear(tn_op *op) {
   memset(op, 0, sizeof *op);
   op->index = index;
   atomic_init(&op->row, &tni_start_row);
+  atomic_init(&op->own_row, &tni_start_row);
 }
 
 static tn_status record_publish(tn_op *op) {
@@ -126,7 +128,7 @@ static tn_status record_publish(tn_op *op) {
   TN_TRY(tni_row_first(op, &row));
   tn_status status = tni_map_put(&table.names, op->name, op);
   if (status != TN_OK) return status;
-  atomic_store_explicit(&op->row, row, memory_order_release);
+  tni_row_publish(op, row);
   return TN_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "core/load/load_int.h"
 #include "core/memory/memory.h"
 #include "core/tensor/generator.h"
+#include "core/tensor/stream.h"
 
 /* ------------------------------------------------------------------ operators */
 
@@ -96,9 +97,32 @@ tn_status tni_operator_copy(const tn_operator_def *def, tn_operator_def **out_co
 typedef struct backend_block {
   tni_backend backend; /* first: freed through its address */
   tn_backend_def def;
+  tni_fork_state fork;
 } backend_block;
 
 #define KNOWN_BACKEND_FLAGS ((TN_BACKEND_CPU_FALLBACK << 1) - 1)
+
+static bool together(size_t n, const bool *given) {
+  for (size_t i = 1; i < n; ++i)
+    if (given[i] != given[0]) return false;
+  return true;
+}
+
+/* Rows that come as a group. */
+static tn_status check_rows(const tn_backend_def *d) {
+  const bool events[] = {d->event_new, d->event_free, d->event_record, d->event_query, d->event_wait};
+  const bool streams[] = {d->stream_new, d->stream_free, d->stream_synchronize};
+  if (!together(5, events))
+    return TN_FAIL(TN_ERR_PLUGIN, "the rows event_new, _free, _record, _query and _wait are given together or not at all");
+  if (!together(3, streams))
+    return TN_FAIL(TN_ERR_PLUGIN, "the rows stream_new, _free and _synchronize are given together or not at all");
+  if (!d->host_alloc != !d->host_free)
+    return TN_FAIL(TN_ERR_PLUGIN, "the rows host_alloc and host_free are given together or not at all");
+  if ((d->event_elapsed && !d->event_new) || (d->stream_new && !d->synchronize))
+    return TN_FAIL(TN_ERR_PLUGIN, "%s", d->event_elapsed && !d->event_new ? "event_elapsed needs the event rows"
+                                                                          : "a backend with streams has synchronize");
+  return TN_OK;
+}
 
 static tn_status check_backend(const tn_backend_def *def) {
   if (def->flags & ~KNOWN_BACKEND_FLAGS)
@@ -116,6 +140,9 @@ static tn_status check_backend(const tn_backend_def *def) {
     return TN_FAIL(TN_ERR_PLUGIN, "alignment_bytes is %u, expected a power of two", def->alignment_bytes);
   if ((def->flags & TN_BACKEND_INLINE_MEMORY) && !(def->flags & TN_BACKEND_HOST_MEMORY))
     return TN_FAIL(TN_ERR_PLUGIN, "TN_BACKEND_INLINE_MEMORY needs TN_BACKEND_HOST_MEMORY");
+  TN_TRY(check_rows(def));
+  if (def->fork == TN_FORK_REINIT && !def->reinit)
+    return TN_FAIL(TN_ERR_PLUGIN, "fork is TN_FORK_REINIT, and the row reinit is NULL");
   if (def->fork > TN_FORK_POISONED)
     return TN_FAIL(TN_ERR_PLUGIN, "fork is %u, which this host does not know", def->fork);
   return TN_OK;
@@ -130,7 +157,8 @@ tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend)
   block->def = *def;
   block->def.struct_size = sizeof block->def;
   block->def.device_name = tni_backend_name(id);
-  block->backend = (tni_backend){.id = id, .def = &block->def, .name = tni_backend_name(id)};
+  tni_fork_state_init(&block->fork, &block->def, tni_backend_name(id));
+  block->backend = (tni_backend){.id = id, .def = &block->def, .name = tni_backend_name(id), .fork = &block->fork};
   *out_backend = &block->backend;
   return TN_OK;
 }
@@ -139,6 +167,8 @@ void tni_backend_free(tni_backend *backend) {
   if (!backend) return;
   for (int32_t i = 0; backend->generators && i < backend->n_devices; ++i)
     tn_generator_release(backend->generators[i]);
+  tni_pinned_pools_free(backend);
+  if (backend->fork) tni_fork_state_deinit(backend->fork);
   for (int32_t i = 0; backend->pools && i < backend->n_devices; ++i) tni_pool_free(backend->pools[i]);
   tni_free(backend->pools);
   tni_free(backend->generators);
@@ -157,9 +187,16 @@ static tn_status make_generators(tni_backend *b, int32_t n) {
 static tn_status make_pools(tni_backend *b) {
   b->pools = tni_alloc_zero((size_t)b->n_devices * sizeof *b->pools);
   if (!b->pools) return tni_oom((size_t)b->n_devices * sizeof *b->pools, "a backend's memory pools");
+  if (b->def->host_alloc) {
+    b->pinned = tni_alloc_zero((size_t)b->n_devices * sizeof *b->pinned);
+    if (!b->pinned) return tni_oom((size_t)b->n_devices * sizeof *b->pinned, "a backend's pools of pinned memory");
+  }
   tni_pool_options options = {
-      .def = b->def, .name = b->name, .cached = tni_memory_cached(), .fronts = b->id == TN_BACKEND_CPU && tni_memory_cached()};
-  for (; options.index < b->n_devices; ++options.index) TN_TRY(tni_pool_new(&options, &b->pools[options.index]));
+      .def = b->def, .name = b->name, .fork = b->fork, .device = {.backend = b->id}, .cached = tni_memory_cached(), .fronts = b->id == TN_BACKEND_CPU && tni_memory_cached()};
+  for (; options.index < b->n_devices; ++options.index) {
+    options.device.index = (int16_t)options.index;
+    TN_TRY(tni_pool_new(&options, &b->pools[options.index]));
+  }
   return TN_OK;
 }
 

@@ -21,6 +21,13 @@
  * A block that was also used on other streams waits for an event on each of them. Backends without `synchronize` are
  * synchronous, and all their streams are one.
  *
+ * Note [Backends after a fork]
+ * A child may have no use of a device that its parent opened. What the backend declares decides: TN_FORK_SAFE, nothing
+ * changes. TN_FORK_POISONED: whoever asks for memory, a copy or a kernel gets a sentence, and what is freed is dropped
+ * without a call. TN_FORK_REINIT: the first use in the child calls the backend's `reinit`, once; pools begin anew, and
+ * blocks of before the fork (each knows its generation) are dropped when freed and refused when used. tni_fork_admit
+ * stands before everything that calls a backend.
+ *
  * The pools stand on base alone. Address-sanitizer and stress builds make every block a raw allocation, so that
  * each life is seen.
  */
@@ -47,6 +54,9 @@ enum {
   TNI_MEMORY_SLAB = 4
 };
 
+/* tni_memory_free: in the order of the stream that the block was allocated on. */
+#define TNI_MEMORY_OWN_STREAM ((void *)(uintptr_t)-1)
+
 typedef struct tni_memory_block {
   uint64_t mem;
   void *address;      /* NULL where the host has no name for it */
@@ -67,6 +77,7 @@ typedef struct tni_memory_block {
   struct tni_memory_stream *stream;
   uint64_t freed; /* the stream's count of frees when it came back */
   struct tni_slab *slab;
+  int32_t generation; /* of forks, when it was given out */
 } tni_memory_block;
 
 /* The calling thread's part of one pool. Fields are atomic for the reader of statistics; only the thread writes. */
@@ -83,10 +94,39 @@ typedef struct tni_front {
   struct tni_front *previous, *next; /* in the pool's list */
 } tni_front;
 
+/* Which forked process a backend is good for. See Note [Backends after a fork]. */
+typedef struct tni_fork_state {
+  const tn_backend_def *def;
+  const char *name;
+  _Atomic int32_t generation; /* of forks */
+  _Atomic int32_t refused;    /* generation in which reinit failed; 0: none */
+  char *words;                /* why */
+} tni_fork_state;
+void tni_fork_state_init(tni_fork_state *state, const tn_backend_def *def, const char *name);
+void tni_fork_state_deinit(tni_fork_state *state);
+/* May this process call the backend? Calls `reinit` if that is still to be done: no lock may be held. */
+tn_status tni_fork_admit_slow(tni_fork_state *state);
+static inline tn_status tni_fork_admit(tni_fork_state *state) {
+  if (TNI_LIKELY(state->def->fork == TN_FORK_SAFE)) return TN_OK;
+  return tni_fork_admit_slow(state);
+}
+/* Can it be called without more ado? For frees and clean-up. */
+static inline bool tni_fork_usable(const tni_fork_state *state) {
+  return state->def->fork == TN_FORK_SAFE ||
+         atomic_load_explicit(&state->generation, memory_order_acquire) == tni_fork_generation();
+}
+/* Was the block's memory lost in a fork? */
+static inline bool tni_memory_lost(const tni_memory_block *block, const tn_backend_def *def) {
+  return def->fork != TN_FORK_SAFE && block->generation != tni_fork_generation();
+}
+
 typedef struct tni_pool_options {
   const tn_backend_def *def; /* borrowed for the pool's life */
   const char *name;          /* of the backend; borrowed */
   int32_t index;
+  tni_fork_state *fork; /* shared by the backend's pools; NULL: one of the pool's own */
+  tn_device device;     /* for profilers */
+  bool pinned;          /* host memory for a device: see pinned.c in core/tensor */
   bool cached; /* tni_memory_cached() in the product; tests choose */
   bool fronts; /* host memory of a synchronous backend: threads may keep lists of their own */
 } tni_pool_options;
@@ -94,6 +134,7 @@ typedef struct tni_pool_options {
 /* false in builds where every block must be seen by a checker. */
 bool tni_memory_cached(void);
 tn_status tni_pool_new(const tni_pool_options *options, tni_pool **out_pool);
+const tn_backend_def *tni_pool_def(const tni_pool *pool);
 /* Gives segments back and frees the pool. No block of it may be live. NULL is allowed. */
 void tni_pool_free(tni_pool *pool);
 /* Gives every segment back that has no live block; waits for the device first if it is asynchronous. Lists of other
@@ -107,6 +148,10 @@ tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bo
 void tni_memory_free_slow(tni_memory_block *block, void *stream);
 /* The block is also used by work on this stream: it is not reused before that work is done. */
 tn_status tni_memory_use(tni_memory_block *block, void *stream);
+
+/* The stream that the block's memory is reused on. */
+void *tni_memory_stream_of(const tni_memory_block *block);
+bool tni_memory_is_pinned(const tni_memory_block *block);
 
 /* For tn_memory_... (core/api/api_memory.c). */
 void tni_pool_stats(tni_pool *pool, tn_memory_stats *out_stats);

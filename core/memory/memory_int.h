@@ -78,7 +78,9 @@ struct tni_pool {
   uint64_t granule;                 /* sizes and places of blocks are multiples of it */
   bool offsets;                     /* segments may be cut */
   bool asynchronous, events;
-  uint32_t generation; /* of forks, when the pool was made */
+  tni_fork_state *fork;
+  tni_fork_state own_fork;
+  int32_t generation; /* of forks, that its memory belongs to */
   _Atomic uint32_t purges;
   tni_segment *segments;
   tni_memory_stream *streams;
@@ -112,6 +114,11 @@ void tni_pool_give(tni_pool *pool, tni_memory_block *block);
 void tni_pool_purge_locked(tni_pool *pool);
 /* Waits for the device; true: all work is done. */
 bool tni_pool_wait(tni_pool *pool);
+
+/* ------------------------------------------------------------------ fork.c */
+
+/* The memory that the pool had is gone with the parent: it begins anew. */
+void tni_pool_forget(tni_pool *pool);
 
 /* ------------------------------------------------------------------ segment.c */
 

@@ -3,10 +3,8 @@
  * A request's way: the thread's front (memory.h), a slab or a free block of the stream, a block that another stream is
  * done with, a new segment; and when the backend or the limit refuses, once more with an empty cache.
  *
- * Note [Memory and fork]
  * All pools are locked across a fork, so the child finds them whole. Lists of threads that the child does not have
- * stay with it unused. A backend that declares TN_FORK_POISONED is not called in the child: requests fail in words,
- * what is freed is dropped.
+ * stay with it unused. What becomes of devices: Note [Backends after a fork].
  */
 #include "core/load/load.h"
 #include "core/memory/memory_int.h"
@@ -30,7 +28,6 @@ bool tni_memory_cached(void) { return CACHED; }
 
 static tni_mutex list_mutex = TNI_MUTEX_INIT; /* taken before a pool's */
 static tni_pool *pools;
-static _Atomic uint32_t generation;
 
 static void before_fork(void) {
   tni_mutex_lock(&list_mutex);
@@ -40,15 +37,11 @@ static void after_fork(void) {
   for (tni_pool *p = pools; p; p = p->next) tni_mutex_unlock(&p->mutex);
   tni_mutex_unlock(&list_mutex);
 }
-static void after_fork_child(void) {
-  atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
-  after_fork();
-}
-TNI_FORK_PART(pools, TNI_FORK_MEMORY, before_fork, after_fork, after_fork_child);
+TNI_FORK_PART(pools, TNI_FORK_MEMORY, before_fork, after_fork, after_fork);
 
-static bool is_poisoned(const tni_pool *pool) {
-  return TNI_UNLIKELY(pool->options.def->fork == TN_FORK_POISONED &&
-                      pool->generation != atomic_load_explicit(&generation, memory_order_relaxed));
+/* The backend may not be called for what the pool holds. */
+static bool is_lost(const tni_pool *pool) {
+  return TNI_UNLIKELY(pool->options.def->fork != TN_FORK_SAFE && pool->generation != tni_fork_generation());
 }
 
 /* ------------------------------------------------------------------ life of a pool */
@@ -65,7 +58,9 @@ tn_status tni_pool_new(const tni_pool_options *options, tni_pool **out_pool) {
   pool->asynchronous = def->synchronize != NULL;
   pool->events =
       def->event_new && def->event_free && def->event_record && def->event_query && def->event_wait;
-  pool->generation = atomic_load_explicit(&generation, memory_order_relaxed);
+  tni_fork_state_init(&pool->own_fork, def, options->name);
+  pool->fork = options->fork ? options->fork : &pool->own_fork;
+  pool->generation = tni_fork_generation();
   tni_mutex_lock(&list_mutex);
   pool->next = pools;
   if (pools) pools->previous = pool;
@@ -74,6 +69,9 @@ tn_status tni_pool_new(const tni_pool_options *options, tni_pool **out_pool) {
   *out_pool = pool;
   return TN_OK;
 }
+
+const tn_backend_def *tni_pool_def(const tni_pool *pool) { return pool->options.def; }
+bool tni_memory_is_pinned(const tni_memory_block *block) { return block->pool->options.pinned; }
 
 void tni_pool_free(tni_pool *pool) {
   if (!pool) return;
@@ -89,7 +87,8 @@ void tni_pool_free(tni_pool *pool) {
   else
     pools = pool->next;
   tni_mutex_unlock(&list_mutex);
-  tni_streams_deinit(pool);
+  if (!is_lost(pool)) tni_streams_deinit(pool);
+  tni_fork_state_deinit(&pool->own_fork);
   tni_mutex_deinit(&pool->mutex);
   tni_free(pool);
 }
@@ -102,7 +101,7 @@ bool tni_pool_wait(tni_pool *pool) {
 }
 
 void tni_pool_purge_locked(tni_pool *pool) {
-  if (is_poisoned(pool)) return;
+  if (is_lost(pool)) return;
   char *words = tni_error_take();
   bool all_done = !pool->asynchronous || tni_pool_wait(pool);
   atomic_fetch_add_explicit(&pool->purges, 1, memory_order_relaxed);
@@ -246,17 +245,13 @@ void tni_pool_give(tni_pool *pool, tni_memory_block *block) {
 
 /* ------------------------------------------------------------------ the doors */
 
-static tn_status fail_forked(const tni_pool *pool) {
-  return tn_fail(TN_ERR_STATE, "device %s cannot be used in a forked child: start a new process for it",
-                 pool->options.name);
-}
-
 tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bool whole,
                                 tni_memory_block **out_block) {
   *out_block = NULL;
-  if (is_poisoned(pool)) return fail_forked(pool);
+  TN_TRY(tni_fork_admit(pool->fork));
   uint8_t tag = (uint8_t)tni_tls.modes.memory_tag;
   tni_mutex_lock(&pool->mutex);
+  if (is_lost(pool)) tni_pool_forget(pool);
   tni_front *front = tni_front_of(pool);
   if (front) tni_front_sum(front);
   tni_memory_stream *order = tni_stream_of(pool, pool->asynchronous ? stream : NULL);
@@ -272,15 +267,16 @@ tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bo
   return status;
 }
 
-/* After exit began no plugin is called (tni_exiting), except for host memory, whose rows are plain C. */
-static bool is_dropped(const tni_pool *pool) {
-  return is_poisoned(pool) ||
-         TNI_UNLIKELY(tni_exiting() && !(pool->options.def->flags & TN_BACKEND_HOST_MEMORY));
+/* After exit began no plugin is called (tni_exiting), except for the host's memory, whose rows are plain C. */
+static bool is_dropped(const tni_pool *pool, const tni_memory_block *block) {
+  const tn_backend_def *def = pool->options.def;
+  if (TNI_UNLIKELY(tni_memory_lost(block, def))) return true;
+  return TNI_UNLIKELY(tni_exiting() && (!(def->flags & TN_BACKEND_HOST_MEMORY) || pool->options.pinned));
 }
 
 void tni_memory_free_slow(tni_memory_block *block, void *stream) {
   tni_pool *pool = block->pool;
-  if (is_dropped(pool)) return;
+  if (is_dropped(pool, block)) return;
   tni_mutex_lock(&pool->mutex);
   tni_front *front = block->size_class != TNI_MEMORY_NO_CLASS ? tni_front_of(pool) : NULL;
   if (front) tni_front_sum(front);

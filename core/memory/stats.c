@@ -3,14 +3,24 @@
  * What is in use, and under which tags. Requests that fronts serve are counted there and summed here.
  */
 #include "core/memory/memory_int.h"
+#include "core/profile/profile.h"
 
 enum { NAME_MOST = 63 };
+
+/* Under the pool's lock, so that events come in the order of what they tell. */
+static void tell(const tni_pool *pool, uint32_t kind, const tni_memory_block *block) {
+  int64_t current = pool->current;
+  for (const tni_front *f = pool->fronts; f; f = f->next) current += atomic_load_explicit(&f->delta, memory_order_relaxed);
+  tni_profile_memory(kind, pool->options.device, block->size, current > 0 ? (uint64_t)current : 0);
+}
 
 void tni_count_alloc(tni_pool *pool, tni_memory_block *block, uint8_t tag) {
   pool->stats.n_allocs++;
   pool->current += (int64_t)block->size;
   if (pool->current > pool->peak) pool->peak = pool->current;
   block->tag = tag;
+  block->generation = pool->generation;
+  if (tni_profile_wants(TNI_PROFILE_MEMORY)) tell(pool, TN_PROFILE_ALLOC, block);
   atomic_store_explicit(&block->state, TNI_MEMORY_LIVE, memory_order_relaxed);
   if (!tag) return;
   pool->tags[tag].n_allocs++;
@@ -23,6 +33,7 @@ void tni_count_free(tni_pool *pool, tni_memory_block *block) {
   pool->current -= (int64_t)block->size;
   if (block->tag) pool->tags[block->tag].current -= block->size;
   block->tag = 0;
+  if (tni_profile_wants(TNI_PROFILE_MEMORY)) tell(pool, TN_PROFILE_FREE, block);
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -16,6 +16,8 @@ tni_memory_stream *tni_stream_of(tni_pool *pool, void *stream) {
   return s;
 }
 
+void *tni_memory_stream_of(const tni_memory_block *block) { return block->stream->stream; }
+
 /* ------------------------------------------------------------------ marks */
 
 static bool event_done(tni_pool *pool, void *event) {
@@ -115,7 +117,7 @@ static bool uses_record(tni_pool *pool, tni_memory_block *block) {
 
 void tni_stream_give(tni_pool *pool, tni_memory_block *block, void *freed_on) {
   char *words = tni_error_take();
-  bool known = use_add(block, freed_on) == TN_OK;
+  bool known = freed_on == TNI_MEMORY_OWN_STREAM || use_add(block, freed_on) == TN_OK;
   if (!block->uses && known) {
     tni_pool_give(pool, block);
   } else if (known && pool->events && uses_record(pool, block)) {

@@ -14,6 +14,7 @@
 #include "core/autograd/autograd.h"
 #include "core/load/load.h"
 #include "core/memory/memory.h"
+#include "core/tensor/stream.h"
 
 _Static_assert(sizeof(struct tn_tensor) <= TNI_DATA_OFFSET, "data begins behind the struct");
 _Static_assert(TNI_DATA_OFFSET == 384, "block classes below count on it");
@@ -148,11 +149,12 @@ static tn_status span_bytes(uint32_t ndim, const tn_dim *sizes, const tn_dim *st
   return TN_OK;
 }
 
-static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t index, uint64_t bytes) {
+static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t index, tni_pool *pool, uint64_t bytes) {
   tni_storage *s = &t->own_storage;
   tni_memory_block *block;
   if (tni_should_fail()) return tni_oom(bytes, "tensor data");
-  tn_status status = tni_memory_alloc(backend->pools[index], bytes, NULL, &block);
+  tn_status status = tni_memory_alloc(pool ? pool : backend->pools[index], bytes,
+                                      tni_stream_raw((tn_device){.backend = backend->id, .index = index}), &block);
   if (status != TN_OK) return tn_wrap(status, "allocating %llu bytes on %s", (unsigned long long)bytes, backend->name);
   *s = (tni_storage){.mem = block->mem,
                      .address = block->address,
@@ -202,6 +204,11 @@ static inline unsigned class_for(uint64_t bytes) {
 
 tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                          tn_device device, tn_tensor **out_tensor) {
+  return tni_tensor_new_in(dtype, ndim, sizes, strides, device, NULL, out_tensor);
+}
+
+tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                            tn_device device, tni_pool *pool, tn_tensor **out_tensor) {
   size_t itemsize = tn_kit_dtype_size(dtype);
   *out_tensor = NULL;
   if (ndim > TN_MAX_RANK)
@@ -224,12 +231,12 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
   TN_TRY(span_bytes(ndim, sizes, strides, itemsize, &bytes));
 
   bool is_meta = device.backend == TN_BACKEND_META;
-  bool in_block = !is_meta && bytes <= TNI_INLINE_BYTES && (backend->def->flags & TN_BACKEND_INLINE_MEMORY);
+  bool in_block = !is_meta && !pool && bytes <= TNI_INLINE_BYTES && (backend->def->flags & TN_BACKEND_INLINE_MEMORY);
   tn_tensor *t = block_new(class_for(in_block ? bytes : 0));
   if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
   tn_status status = dims_place(t, ndim);
   if (status == TN_OK && !is_meta && !in_block && bytes)
-    status = storage_alloc(t, backend, device.index, bytes);
+    status = storage_alloc(t, backend, device.index, pool, bytes);
   else if (status == TN_OK)
     storage_inline(t, in_block ? bytes : 0, device.backend, device.index);
   if (status != TN_OK) {
@@ -312,7 +319,7 @@ struct tni_retired {
 
 static void storage_free(tni_storage *s) {
   if (s->kind == TNI_STORAGE_ALLOCATED) {
-    tni_memory_free(s->ctx, NULL);
+    tni_memory_free(s->ctx, TNI_MEMORY_OWN_STREAM);
   } else if (s->kind == TNI_STORAGE_FOREIGN && s->deleter) {
     s->deleter(s->ctx);
   }

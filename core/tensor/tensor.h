@@ -99,6 +99,8 @@ typedef struct tni_replay {
   tn_value args[];
 } tni_replay;
 
+struct tni_pool; /* core/memory/memory.h */
+
 #define TNI_SOLE ((uint64_t)1 << 32 | 1) /* refs 1, keep 1 */
 
 /* tn_tensor.extras: what a dying tensor has to give up besides the usual; 0 for most. */
@@ -183,6 +185,9 @@ static inline void tni_version_bump(tn_tensor *t) {
  * thread is. */
 tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                          tn_device device, tn_tensor **out_tensor);
+/* The same on a host-memory backend, its data from this pool (NULL: as tni_tensor_new chooses). */
+tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                            tn_device device, struct tni_pool *pool, tn_tensor **out_tensor);
 /* Same memory, other geometry; offset in elements from src's first element. Not a tracked view: shares memory
  * (keep) and, if share_version, the version cell; no history, no parent. */
 tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
@@ -223,6 +228,8 @@ typedef struct tni_backend {
   int32_t n_devices;
   struct tn_generator **generators; /* one per device */
   struct tni_pool **pools;          /* one per device (core/memory); NULL: meta */
+  _Atomic(struct tni_pool *) *pinned; /* one per device, NULL until asked for (pinned.c); no array: no such memory */
+  struct tni_fork_state *fork;      /* NULL: meta */
   const struct tn_backend_def *def; /* full-size private copy */
   const char *name;
 } tni_backend;

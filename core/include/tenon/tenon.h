@@ -10,7 +10,9 @@
 #include <tenon/load.h>
 #include <tenon/memory.h>
 #include <tenon/ops.h>
+#include <tenon/profile.h>
 #include <tenon/scoped.h>
+#include <tenon/stream.h>
 #include <tenon/tensor.h>
 
 #endif

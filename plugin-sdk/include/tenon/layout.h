@@ -303,6 +303,15 @@ TN_LAYOUT_AT(struct tn_profile_event, reserved, 68);
 TN_LAYOUT_AT(struct tn_profile_event, bytes, 72);
 TN_LAYOUT_AT(struct tn_profile_event, current_bytes, 80);
 
+TN_LAYOUT_GROWS(struct tn_profile_device_time, 48);
+TN_LAYOUT_AT(struct tn_profile_device_time, struct_size, 0);
+TN_LAYOUT_AT(struct tn_profile_device_time, device, 4);
+TN_LAYOUT_AT(struct tn_profile_device_time, name, 8);
+TN_LAYOUT_AT(struct tn_profile_device_time, id, 16);
+TN_LAYOUT_AT(struct tn_profile_device_time, begin_ns, 24);
+TN_LAYOUT_AT(struct tn_profile_device_time, ns, 32);
+TN_LAYOUT_AT(struct tn_profile_device_time, stream, 40);
+
 TN_LAYOUT_GROWS(struct tn_profiler_def, 48);
 TN_LAYOUT_AT(struct tn_profiler_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_profiler_def, flags, 4);

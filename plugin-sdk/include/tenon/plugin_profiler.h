@@ -27,8 +27,8 @@ typedef struct tn_profile_event {
   uint32_t struct_size;
   uint32_t kind;         /* TN_PROFILE_... */
   const char *name;      /* "mul.Tensor", "MulBackward0", the range's name; lives as long as the process for operators */
-  uint64_t id;           /* the same at begin and end; unique in the process, never 0 */
-  uint64_t parent;       /* id of the event that encloses this one on its thread, 0: none */
+  uint64_t id;           /* the same at begin and end; unique in the process, never 0; 0 for instants */
+  uint64_t parent;       /* id of the event that encloses this one on its thread, 0: none; also of instants */
   uint64_t time_ns;      /* CLOCK_MONOTONIC */
   uint64_t thread;       /* the system's thread number */
   tn_device device;      /* of the operator's tensors; of the memory */
@@ -41,8 +41,21 @@ typedef struct tn_profile_event {
   TN_FUTURE_FIELD
 } tn_profile_event;
 
+/* How long an operator ran on its device, by events around it on its stream. Cold: begins with its size. A call that
+ * consists of others contains their time. */
+typedef struct tn_profile_device_time {
+  uint32_t struct_size;
+  tn_device device;
+  const char *name;  /* of the operator; lives as long as the process */
+  uint64_t id;       /* of its begin and end */
+  uint64_t begin_ns; /* where it began, on the host's clock (CLOCK_MONOTONIC): as near as events tell */
+  uint64_t ns;       /* how long it took */
+  void *stream;      /* the backend's; NULL: the device's default stream */
+} tn_profile_device_time;
+
 /* Callbacks; each may be NULL. They may run on any thread, several at once, and with locks of the memory cache held
- * (memory): they may not dispatch, allocate tensors, attach or detach. */
+ * (memory): they may not dispatch, allocate tensors, attach or detach. Ends come for all begins that came, but for
+ * those that are open when the profiler is detached; what had begun before it was attached does not come at all. */
 typedef struct tn_profiler_def {
   uint32_t struct_size;
   uint32_t flags; /* zero */
@@ -50,8 +63,8 @@ typedef struct tn_profiler_def {
   void (*begin)(void *ctx, const tn_profile_event *event);
   void (*end)(void *ctx, const tn_profile_event *event);
   void (*memory)(void *ctx, const tn_profile_event *event);
-  /* Time that the operator `id` took on its device; called some time after its end, at the latest by detach. */
-  void (*device_time)(void *ctx, uint64_t id, tn_device device, uint64_t ns);
+  /* Backends with event_elapsed only. Called some time after the operator's end, at the latest by detach. */
+  void (*device_time)(void *ctx, const tn_profile_device_time *time);
   TN_FUTURE_FIELD
 } tn_profiler_def;
 
