@@ -62,6 +62,22 @@ int tni_cli_failed(void);
 int tni_cli_end(int exit_status);
 double tni_cli_seconds(void); /* monotonic */
 
+/* What --trace and --profile ask for. Zeroed, then the options are read into it. watch.c */
+typedef struct tni_watch {
+  const char *trace_path;
+  bool table;
+  struct tn_trace *trace;
+  struct tn_profile *profile;
+} tni_watch;
+#define TNI_WATCH_OPTIONS(w)                                                                                      \
+  {"--trace", TNI_OPTION_STRING, &(w).trace_path, "FILE", "write what is done to a file that Perfetto opens", 0, 0}, \
+      {"--profile", TNI_OPTION_FLAG, &(w).table, NULL, "print a table of operators and their times at the end", 0, 0}
+/* Begins to watch; TNI_EXIT_OK to go on. */
+int tni_watch_begin(tni_watch *watch);
+/* The end: the table goes to `file`. Returns the command's exit status, made a failure if something could not be
+ * written. */
+int tni_watch_end(tni_watch *watch, int result, FILE *file);
+
 extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why,
     tni_cmd_train, tni_cmd_eval, tni_cmd_generate, tni_cmd_bench, tni_cmd_check, tni_cmd_new_plugin;
 

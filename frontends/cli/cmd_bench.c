@@ -208,6 +208,7 @@ static int run_suites(const char *name, const wish *w) {
 static int run_bench(int argc, char **argv) {
   bool serve = false;
   wish w = {0};
+  tni_watch watch = {0};
   const char *name = NULL, *loop = NULL;
   int64_t threads = 0;
   const tni_option options[] = {
@@ -217,6 +218,7 @@ static int run_bench(int argc, char **argv) {
       {"--list", TNI_OPTION_FLAG, &w.list, NULL, "print the names of the cases and measure nothing", 0, 0},
       {"--serve", TNI_OPTION_FLAG, &serve, NULL, "answer lines 'run CASE N' and 'memory CASE N' on stdin", 0,
        0},
+      TNI_WATCH_OPTIONS(watch),
       {"--json", TNI_OPTION_FLAG, &w.as_json, NULL,
        "one JSON object a line: suite, name, threads, value, unit; ceiling, ratio", 0, 0},
       {0}};
@@ -224,8 +226,10 @@ static int run_bench(int argc, char **argv) {
   if (result >= 0) return result;
   if (tn_init() != TN_OK) return tni_cli_failed();
   if (threads && tn_set_num_threads((int32_t)threads) != TN_OK) return tni_cli_failed();
-  if (serve) return tni_bench_serve();
-  return loop ? loop_case(loop, name) : run_suites(name, &w);
+  result = tni_watch_begin(&watch);
+  if (result != TNI_EXIT_OK) return result;
+  result = serve ? tni_bench_serve() : loop ? loop_case(loop, name) : run_suites(name, &w);
+  return tni_watch_end(&watch, result, serve || w.as_json ? stderr : stdout);
 }
 
 const tni_command tni_cmd_bench = {

@@ -105,16 +105,23 @@ static void report(const eval *e) {
   tni_print_device(e->device);
 }
 
-static int run_chosen(eval *e) {
-  tni_signals_catch();
+static int run_watched(eval *e) {
   tn_status status = run_all(e);
   if (status != TN_OK) return tni_run_failed(status);
   report(e);
   return TNI_EXIT_OK;
 }
 
+static int run_chosen(eval *e, tni_watch *watch) {
+  tni_signals_catch();
+  int result = tni_watch_begin(watch);
+  if (result != TNI_EXIT_OK) return result;
+  return tni_watch_end(watch, run_watched(e), e->json ? stderr : stdout);
+}
+
 static int run_eval(int argc, char **argv) {
   eval e = {0};
+  tni_watch watch = {0};
   const char *device = "cpu";
   int64_t threads = 0;
   double memory = 0;
@@ -132,6 +139,7 @@ static int run_eval(int argc, char **argv) {
       {"--threads", TNI_OPTION_INT, &threads, "N", "threads (the physical cores)", 1, 1024},
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
+      TNI_WATCH_OPTIONS(watch),
       {"--json", TNI_OPTION_FLAG, &e.json, NULL, "one JSON object", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_eval, options, argc, argv, &e.dataset);
@@ -142,7 +150,7 @@ static int run_eval(int argc, char **argv) {
     return tni_cli_unknown("eval", "model", e.model, tni_model_names());
   if (!e.load) return tni_cli_wrong("eval", "--load FILE was expected");
   result = tni_setting_apply(device, threads, memory, &e.device);
-  return result == TNI_EXIT_OK ? run_chosen(&e) : result;
+  return result == TNI_EXIT_OK ? run_chosen(&e, &watch) : result;
 }
 
 const tni_command tni_cmd_eval = {

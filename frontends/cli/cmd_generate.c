@@ -199,8 +199,7 @@ static void report(const generate *g) {
   tni_json_close(&json, '}');
 }
 
-static int run_chosen(generate *g) {
-  tni_signals_catch();
+static int run_watched(generate *g) {
   bool grad = tn_grad_mode_set(false);
   tn_status status = run_all(g);
   tn_grad_mode_set(grad);
@@ -211,8 +210,16 @@ static int run_chosen(generate *g) {
   return result;
 }
 
+static int run_chosen(generate *g, tni_watch *watch) {
+  tni_signals_catch();
+  int result = tni_watch_begin(watch);
+  if (result != TNI_EXIT_OK) return result;
+  return tni_watch_end(watch, run_watched(g), g->json ? stderr : stdout);
+}
+
 static int run_generate(int argc, char **argv) {
   generate g = {.prompt = "", .length = 500, .temperature = 0.8};
+  tni_watch watch = {0};
   const char *device = "cpu";
   int64_t threads = 0;
   double memory = 0;
@@ -229,13 +236,14 @@ static int run_generate(int argc, char **argv) {
       {"--threads", TNI_OPTION_INT, &threads, "N", "threads (the physical cores)", 1, 1024},
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
+      TNI_WATCH_OPTIONS(watch),
       {"--json", TNI_OPTION_FLAG, &g.json, NULL, "one JSON object", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_generate, options, argc, argv, NULL);
   if (result >= 0) return result;
   if (!g.load) return tni_cli_wrong("generate", "--load FILE was expected");
   result = tni_setting_apply(device, threads, memory, &g.device);
-  return result == TNI_EXIT_OK ? run_chosen(&g) : result;
+  return result == TNI_EXIT_OK ? run_chosen(&g, &watch) : result;
 }
 
 const tni_command tni_cmd_generate = {

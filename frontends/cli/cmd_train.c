@@ -47,8 +47,7 @@ static void report(const tni_train *t) {
 
 /* ------------------------------------------------------------------ the command */
 
-static int run_chosen(tni_train *t) {
-  tni_signals_catch();
+static int run_watched(tni_train *t) {
   tn_status status = tni_train_run(t);
   if (status != TN_OK) {
     tni_progress_clear(t);
@@ -56,6 +55,13 @@ static int run_chosen(tni_train *t) {
   }
   report(t);
   return t->unsaved ? TNI_EXIT_FAILED : TNI_EXIT_OK;
+}
+
+static int run_chosen(tni_train *t, tni_watch *watch) {
+  tni_signals_catch();
+  int result = tni_watch_begin(watch);
+  if (result != TNI_EXIT_OK) return result;
+  return tni_watch_end(watch, run_watched(t), t->json ? stderr : stdout);
 }
 
 static int check_usage(const tni_train *t) {
@@ -69,6 +75,7 @@ static int check_usage(const tni_train *t) {
 
 static int run_train(int argc, char **argv) {
   tni_train t = {.seed = -1, .clip = -1, .warmup = -1, .decay = -1, .shape.dropout = -1};
+  tni_watch watch = {0};
   const char *device = "cpu";
   int64_t threads = 0;
   double memory = 0;
@@ -107,6 +114,7 @@ static int run_train(int argc, char **argv) {
       {"--threads", TNI_OPTION_INT, &threads, "N", "threads (the physical cores)", 1, 1024},
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
+      TNI_WATCH_OPTIONS(watch),
       {"--json", TNI_OPTION_FLAG, &t.json, NULL, "one JSON object an epoch, and one at the end", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_train, options, argc, argv, &t.dataset);
@@ -115,7 +123,7 @@ static int run_train(int argc, char **argv) {
   if (result != TNI_EXIT_OK) return result;
   t.bar = isatty(STDOUT_FILENO);
   result = tni_setting_apply(device, threads, memory, &t.device);
-  return result == TNI_EXIT_OK ? run_chosen(&t) : result;
+  return result == TNI_EXIT_OK ? run_chosen(&t, &watch) : result;
 }
 
 const tni_command tni_cmd_train = {
