@@ -77,7 +77,7 @@ TN_TEST(check_expected, the_list_names_every_check) {
 }
 
 TN_TEST(check_expected, wrong_usage_says_what_was_expected) {
-  static const char *const lines[][2] = {{"", "plugin FILE.so was expected"},
+  static const char *const lines[][2] = {{"", "plugin FILE.so or op NAME was expected"},
                                          {"plugin", "FILE.so was expected"},
                                          {"plugin --colour x.so", "unknown option --colour"},
                                          {"plugin --only", "a value is missing after --only"},

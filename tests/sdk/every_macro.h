@@ -15,6 +15,7 @@
 #include <tenon/kit/promote.h>
 #include <tenon/kit/register.h>
 #include <tenon/kit/sanitizer.h>
+#include <tenon/kit/sha256.h>
 #include <tenon/kit/shape.h>
 #include <tenon/kit/stack.h>
 #include <tenon/kit/status.h>
@@ -25,6 +26,7 @@
 #include <tenon/plugin_compiler.h>
 #include <tenon/plugin_layer.h>
 #include <tenon/plugin_profiler.h>
+#include <tenon/samples.h>
 #include <tenon/types.h>
 
 #endif
