@@ -22,6 +22,13 @@ const tni_setting tni_settings[] = {
     {"TENON_LOG", "error, warn, info or debug (warn)"},
     {0}};
 
+/* Commands that are another program, which alone knows their options, and its words that have a help of their own. */
+typedef struct foreign {
+  const char *command;
+  const char *parts[4];
+} foreign;
+static const foreign foreigners[] = {{"check", {"plugin", "op", NULL}}};
+
 /* A text as roff: its dashes are dashes, no line of it is a request. Lines stay as they are. */
 static void print_text(const char *text) {
   bool begins = true;
@@ -64,7 +71,8 @@ static void print_end(void) {
         stdout);
 }
 
-void tni_man_command(const tni_command *command, const tni_option *options) {
+/* Name and synopsis. */
+static void print_about(const tni_command *command) {
   char first[256];
   snprintf(first, sizeof first, "%.*s", (int)strcspn(command->about, "\n"), command->about);
   size_t n = strlen(first);
@@ -74,7 +82,12 @@ void tni_man_command(const tni_command *command, const tni_option *options) {
   print_text(command->name);
   putchar('\n');
   print_text(command->positional);
-  fputs(" [options]\n.SH DESCRIPTION\n.nf\n", stdout);
+  fputs(" [options]", stdout);
+}
+
+void tni_man_command(const tni_command *command, const tni_option *options) {
+  print_about(command);
+  fputs("\n.SH DESCRIPTION\n.nf\n", stdout);
   print_text(command->about);
   fputs("\n.fi\n.SH OPTIONS", stdout);
   for (const tni_option *o = options; o->name; o++) print_item(o->name, o->value, o->help);
@@ -105,21 +118,67 @@ static void print_page(const tni_command *const *commands, int n) {
   for (int i = 0; i < n; i++) printf(".BR tenon\\-%s (1)%s\n", commands[i]->name, i + 1 < n ? "," : "");
 }
 
-/* One page, written by a child: commands print to stdout, and one may become another program. */
+/* What `tenon COMMAND [PART] --help` prints, as it is printed; a child, since it may become another program. */
+static bool print_help(const tni_command *command, const char *part) {
+  char name[64], word[64], option[] = "--help", *argv[] = {name, option, NULL, NULL};
+  int ends[2], status = 0;
+  snprintf(name, sizeof name, "%s", command->name);
+  snprintf(word, sizeof word, "%s", part ? part : "");
+  if (part) argv[1] = word, argv[2] = option;
+  fflush(NULL);
+  pid_t child = pipe(ends) ? -1 : fork();
+  if (child == 0) {
+    bool ready = dup2(ends[1], STDOUT_FILENO) >= 0;
+    close(ends[0]), close(ends[1]);
+    _exit(ready && command->run(part ? 3 : 2, argv) == TNI_EXIT_OK && !fflush(stdout) ? 0 : 1);
+  }
+  if (child < 0) return false;
+  close(ends[1]);
+  FILE *text = fdopen(ends[0], "r");
+  char line[1024];
+  while (text && fgets(line, sizeof line, text)) print_text(line);
+  if (text) fclose(text);
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0 && text;
+}
+
+/* The page of a command whose options stand in another program. */
+static bool print_foreign(const tni_command *command, const foreign *f) {
+  print_about(command);
+  fputs("\n.SH DESCRIPTION\n.nf\n", stdout);
+  bool printed = print_help(command, NULL);
+  for (const char *const *part = f->parts; *part && printed; part++) {
+    printf(".SH TENON %s %s\n", command->name, *part);
+    printed = print_help(command, *part);
+  }
+  fputs(".fi\n.SH ENVIRONMENT\nAs in \\fBtenon\\fR(1).", stdout);
+  print_end();
+  puts(".BR tenon (1)");
+  return printed;
+}
+
+static int print_command(const tni_command *command) {
+  char name[64], option[] = "--man", *argv[] = {name, option, NULL};
+  snprintf(name, sizeof name, "%s", command->name);
+  for (size_t i = 0; i < sizeof foreigners / sizeof *foreigners; i++)
+    if (!strcmp(foreigners[i].command, command->name))
+      return print_foreign(command, &foreigners[i]) ? TNI_EXIT_OK : TNI_EXIT_FAILED;
+  return command->run(2, argv);
+}
+
+/* One page into a file, by a child, whose stdout it becomes. */
 static bool write_page(const char *folder, const tni_command *const *commands, int n,
                        const tni_command *command) {
-  char path[PATH_MAX], name[64] = "", option[] = "--man", *argv[] = {name, option, NULL};
+  char path[PATH_MAX];
   int length =
       snprintf(path, sizeof path, "%s/tenon%s%s.1", folder, command ? "-" : "", command ? command->name : "");
   if (length < 0 || length >= (int)sizeof path) return false;
-  if (command) snprintf(name, sizeof name, "%s", command->name);
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     if (!freopen(path, "w", stdout)) _exit(1);
     int result = TNI_EXIT_OK;
     if (command)
-      result = command->run(2, argv);
+      result = print_command(command);
     else
       print_page(commands, n);
     _exit(fflush(stdout) || ferror(stdout) ? TNI_EXIT_FAILED : result);
