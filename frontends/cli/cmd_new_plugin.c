@@ -188,14 +188,21 @@ static void remove_folder(const char *path) {
 
 /* ------------------------------------------------------------------ the command */
 
-/* share/tenon/template/KIND beside the real path of this executable; the build tree has it at the same place. */
-static bool find_template(char *path, const char *kind) {
-  char exe[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+/* Where this executable's bin/ stands, by its real path. */
+static bool find_prefix(char *prefix) {
+  ssize_t n = readlink("/proc/self/exe", prefix, PATH_MAX - 1);
   if (n <= 0) return false;
-  exe[n] = 0;
-  *strrchr(exe, '/') = 0;
-  n = snprintf(path, PATH_MAX, "%s/../share/tenon/template/%s", exe, kind);
+  prefix[n] = 0;
+  for (int up = 0; up < 2; up++) {
+    char *slash = strrchr(prefix, '/');
+    if (slash) *slash = 0;
+  }
+  return true;
+}
+
+/* share/tenon/template/KIND there; the build tree has it at the same place. */
+static bool find_template(char *path, const char *prefix, const char *kind) {
+  int n = snprintf(path, PATH_MAX, "%s/share/tenon/template/%s", prefix, kind);
   return n > 0 && n < PATH_MAX;
 }
 
@@ -215,12 +222,15 @@ static int write_project(const char *template, const char *parent, const char *f
   return result;
 }
 
-static void tell(const char *folder, const char *kind, bool as_json) {
+/* What was done and what comes next. CMake looks in /usr and /usr/local by itself. */
+static void tell(const char *folder, const char *kind, const char *prefix, bool as_json) {
   tni_json json = {.file = stdout};
   if (!as_json) {
+    bool known = !strcmp(prefix, "/usr") || !strcmp(prefix, "/usr/local");
     printf("%s: written, a project of kind %s. Next:\n"
-           "  cmake -S %s -B %s/build && cmake --build %s/build && ctest --test-dir %s/build\n",
-           folder, kind, folder, folder, folder, folder);
+           "  %s%s%scmake -S %s -B %s/build && cmake --build %s/build && ctest --test-dir %s/build\n",
+           folder, kind, known ? "" : "CMAKE_PREFIX_PATH=", known ? "" : prefix, known ? "" : " ", folder,
+           folder, folder, folder);
     return;
   }
   tni_json_open(&json, NULL, '{');
@@ -250,16 +260,17 @@ static int run(int argc, char **argv) {
     fprintf(stderr, "tenon new-plugin: --kind is backend, layer or operators, not '%s'\n", kind);
     return TNI_EXIT_USAGE;
   }
-  char template[PATH_MAX], folder[PATH_MAX];
+  char prefix[PATH_MAX], template[PATH_MAX], folder[PATH_MAX];
   names n;
   struct stat st;
   names_fill(&n, name);
-  if (!find_template(template, kind)) return failed(kind, "the path of its template is too long");
+  if (!find_prefix(prefix) || !find_template(template, prefix, kind))
+    return failed(kind, "the path of its template is too long");
   if (!strcmp(parent, ".") ? !snprintf(folder, sizeof folder, "%s", name) : !join(folder, parent, name))
     return failed_errno(parent, "cannot be used");
   if (!lstat(folder, &st)) return failed(folder, "is already there");
   result = write_project(template, parent, folder, &n);
-  if (result == TNI_EXIT_OK) tell(folder, kind, as_json);
+  if (result == TNI_EXIT_OK) tell(folder, kind, prefix, as_json);
   return result;
 }
 

@@ -147,7 +147,7 @@ static bool print_foreign(const tni_command *command, const foreign *f) {
   fputs("\n.SH DESCRIPTION\n.nf\n", stdout);
   bool printed = print_help(command, NULL);
   for (const char *const *part = f->parts; *part && printed; part++) {
-    printf(".SH TENON %s %s\n", command->name, *part);
+    printf(".fi\n.SH tenon %s %s\n.nf\n", command->name, *part);
     printed = print_help(command, *part);
   }
   fputs(".fi\n.SH ENVIRONMENT\nAs in \\fBtenon\\fR(1).", stdout);
