@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that "@NAME@" is to count, made by two threads: 40 sums and 20 products. TENON_LAYERS switches the layer on;
- * tn_shutdown makes it print.
+ * Calls that "@NAME@" is to count, made by two threads: 40 sums and 20 products. TENON_LAYERS switches the layer on in
+ * the first; threads that a program starts switch on what they want. tn_shutdown makes the layer print.
  */
 #include <pthread.h>
 #include <tenon/tenon.h>
@@ -18,12 +18,17 @@ static tn_status work(tn_tensor *x) {
 
 static void *thread(void *x) { return work(x) == TN_OK ? NULL : x; }
 
+static void *thread_with_layer(void *x) {
+  return tn_layer_set("@NAME@", true, NULL) == TN_OK && work(x) == TN_OK ? NULL : x;
+}
+
 int main(void) {
   pthread_t other;
   void *failed = NULL;
   tn_tensor *x = NULL, *y = NULL;
   tn_status status = tn_tensor_from_host((float[]){1, 2, 3}, (tn_dim[]){3}, 1, NULL, &x);
-  if (!status && pthread_create(&other, NULL, thread, x))
+  bool on = tn_layer_is_on("@NAME@");
+  if (!status && pthread_create(&other, NULL, on ? thread_with_layer : thread, x))
     status = tn_fail(TN_ERR_STATE, "no thread could be started");
   if (!status) {
     status = work(x);
