@@ -58,7 +58,11 @@ int main(int argc, char **argv) {
   }
   if (!strcmp(argv[1], "--man") && argc == 3) return tni_cli_end(tni_man_write(argv[2], commands, N_COMMANDS));
   for (int i = 0; i < N_COMMANDS; i++)
-    if (!strcmp(argv[1], commands[i]->name)) return tni_cli_end(commands[i]->run(argc - 1, argv + 1));
+    if (!strcmp(argv[1], commands[i]->name)) {
+      int exit_status = tni_cli_end(commands[i]->run(argc - 1, argv + 1));
+      tn_shutdown(); /* while plugins may still speak: layers print what they have gathered */
+      return exit_status;
+    }
   fprintf(stderr, "tenon: unknown command '%s'; see tenon --help\n", argv[1]);
   return TNI_EXIT_USAGE;
 }
