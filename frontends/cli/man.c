@@ -14,6 +14,11 @@
 
 const tni_setting tni_settings[] = {
     {"TENON_PLUGIN_PATH", "folders with plugins, absolute, by colons; before the installed one"},
+    {"TENON_PLUGINS", "\"allow:acme*,cpu off:spy require:acme\": plugins that may be opened, or must"},
+    {"TENON_PLUGIN_PINS", "a file of SHA-256 sums that the plugins of TENON_PLUGIN_PATH must have"},
+    {"TENON_SAFE_MODE", "1: only installed plugins, and no layers"},
+    {"TENON_PROBE", "off or all: which plugins a child opens first (those of TENON_PLUGIN_PATH)"},
+    {"TENON_PROBE_MS", "how long that may take (5000)"},
     {"TENON_PROVIDERS", "\"openblas:off,onednn:off\": plugins that serve nothing"},
     {"TENON_PRIVATEUSE1", "the plugin whose device is also called privateuse1"},
     {"TENON_NUM_THREADS", "threads of parallel regions (the physical cores)"},

@@ -162,6 +162,18 @@ def test_man_pages_say_what_help_says():
         assert subprocess.run([TENON, '--man', os.path.join(folder, 'none')], capture_output=True, check=False).returncode == 1
 
 
+def test_help_names_every_setting():
+    top = subprocess.run([TENON, '--help'], capture_output=True, text=True, check=True).stdout
+    read = set()
+    for folder in ('core', 'plugins', 'frontends'):
+        for path, text in read_all(os.path.join(ROOT, folder)).items():
+            if path.endswith('.c'):
+                read |= set(re.findall(r'getenv\("(TENON_[A-Z_0-9]+)"', text))
+    told = set(re.findall(r'^  (TENON_[A-Z_0-9]+)', top, re.MULTILINE))
+    # TENON_NUM_THREADS is read through a variable; others of that kind would not be found.
+    assert len(read) > 8 and read <= told, sorted(read - told)
+
+
 def run_all():
     failed = passed = 0
     for name, test in sorted(globals().items()):
