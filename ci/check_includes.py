@@ -51,7 +51,7 @@ RULES = [
     ("frontends/check/second", [SDK, "kit"], []),
     ("frontends/check/reference", [{"tenon/types.h", "tenon/samples.h"}], []),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
-    ("tests/load", [SDK, "kit", APP, GENERATED], ["tests/support", "core/base", "core/load"]),
+    ("tests/load", [SDK, "kit", APP, GENERATED, FRONTEND], ["tests/support", "core/base", "core/load"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
     ("tests/ops", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "frontends/check/reference"]),
     ("tests", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "plugins"]),

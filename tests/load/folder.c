@@ -76,11 +76,11 @@ void folder_add_copy(const folder *f, const char *plugin, const char *name, size
   free(bytes);
 }
 
-char *probe(const char *path, const char *settings, const char *commands) {
+static char *run_program(const char *program, const char *path, const char *settings, const char *commands) {
   char command[2048];
   int n = snprintf(command, sizeof command,
                    "XDG_CACHE_HOME='" TN_LOAD_WORK_DIR "/cache' TENON_PLUGIN_PATH='%s' %s '%s' %s 2>/dev/null", path,
-                   settings, TN_LOAD_PROBE, commands);
+                   settings, program, commands);
   if (n < 0 || (size_t)n >= sizeof command)
     tn_test_fail(__FILE__, __LINE__, "the command is too long: %s", commands);
   FILE *pipe = popen(command, "r");
@@ -99,6 +99,13 @@ char *probe(const char *path, const char *settings, const char *commands) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     tn_test_fail(__FILE__, __LINE__, "%s: ended with status %d after:\n%s", command, status, text);
   return text;
+}
+
+char *probe(const char *path, const char *settings, const char *commands) {
+  return run_program(TN_LOAD_PROBE, path, settings, commands);
+}
+char *probe_devices(const char *path, const char *commands) {
+  return run_program(TN_LOAD_DEVICES_PROBE, path, "", commands);
 }
 
 void shell(const char *format, ...) {

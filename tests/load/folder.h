@@ -24,6 +24,8 @@ void folder_add_bytes(const folder *f, const char *name, const char *bytes, size
 /* The probe program's output with TENON_PLUGIN_PATH = path and further settings "NAME=value ..." (or ""); the exit
  * status must be 0. Owned by the caller. What probes say is remembered for all tests together, in the build folder. */
 char *probe(const char *path, const char *settings, const char *commands);
+/* The same of devices_probe.c. */
+char *probe_devices(const char *path, const char *commands);
 
 /* Runs a command line of the shell (printf form); its exit status must be 0. */
 void shell(const char *format, ...) TN_PRINTF(1, 2);
