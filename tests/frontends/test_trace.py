@@ -66,7 +66,7 @@ class Trace(unittest.TestCase):
         self.assertEqual(adds[0]["cat"], "operator")
 
     def test_memory_is_a_counter(self):
-        result = run("bench", "--loop", "empty_like_4M", "20", "--trace", self.path)
+        result = run("bench", "--loop", "add_4M", "20", "--trace", self.path)
         self.assertEqual(result.returncode, 0, result.stderr)
         counters = [e for e in events_of(self.path) if e["ph"] == "C"]
         self.assertTrue(counters)

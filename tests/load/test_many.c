@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Three vendors' backends and the cpu in one process, opened in every order: the same names, the same results, copies
- * between each pair of their seven devices. And what a trace holds of a device that tells time.
+ * between each pair of their seven devices; tensors saved on one and loaded onto another. And what a trace holds of a
+ * device that tells time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static folder three(void) {
 static char *results(const folder *f, const char *order) {
   char commands[256];
   snprintf(commands, sizeof commands, "%s pairs", order);
-  char *answer = probe(f->path, "", commands), *begin = strstr(answer, "pairs:");
+  char *answer = probe_devices(f->path, commands), *begin = strstr(answer, "pairs:");
   TN_CHECK_NOT_NULL(begin);
   TN_CHECK(strstr(answer, "error") == NULL);
   char *copy = strdup(begin);
@@ -54,7 +55,7 @@ TN_TEST(load_many, a_trace_has_a_track_for_a_device_that_tells_time) {
   char commands[800], path[600], *text = NULL;
   snprintf(path, sizeof path, "%s/trace.json", f.path);
   snprintf(commands, sizeof commands, "trace '%s' add amber add birch", path);
-  free(probe(f.path, "", commands));
+  free(probe_devices(f.path, commands));
   FILE *file = fopen(path, "r");
   TN_CHECK_NOT_NULL(file);
   size_t capacity = 0;
@@ -66,5 +67,20 @@ TN_TEST(load_many, a_trace_has_a_track_for_a_device_that_tells_time) {
   TN_CHECK_CONTAINS(text, "\"default stream\"");
   TN_CHECK_CONTAINS(text, "{\"ph\":\"X\",\"name\":\"add.Tensor\",\"cat\":\"device\"");
   free(text);
+  folder_remove(&f);
+}
+
+TN_TEST(load_many, what_one_device_saves_another_loads) {
+  folder f = three();
+  folder_add(&f, "opaque");
+  char commands[2400], path[600];
+  snprintf(path, sizeof path, "%s/saved.safetensors", f.path);
+  snprintf(commands, sizeof commands, "carry glass:1 '%s' amber carry birch:1 '%s' slate carry cpu '%s' glass", path, path,
+           path);
+  char *answer = probe_devices(f.path, commands);
+  TN_CHECK_CONTAINS(answer, "carry glass:1 amber: 1 4 2 5 3 6\n");
+  TN_CHECK_CONTAINS(answer, "carry birch:1 slate: 1 4 2 5 3 6\n");
+  TN_CHECK_CONTAINS(answer, "carry cpu glass: 1 4 2 5 3 6\n");
+  free(answer);
   folder_remove(&f);
 }

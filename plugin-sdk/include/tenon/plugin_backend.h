@@ -57,7 +57,8 @@ typedef struct tn_backend_def {
   tn_status (*alloc)(void *ctx, int32_t index, uint64_t size_bytes, void *stream, tn_memory *out_memory);
   /* Required. Ends in stream order. */
   void (*free)(void *ctx, int32_t index, const tn_memory *memory, void *stream);
-  /* Required. Copies size_bytes between host memory and mem + offset; complete when it returns. */
+  /* Required. Copies size_bytes between host memory and mem + offset, in the order of the stream; complete when it
+   * returns. */
   tn_status (*from_host)(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, const void *host,
                          uint64_t size_bytes, void *stream);
   tn_status (*to_host)(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, void *host,
@@ -80,7 +81,7 @@ typedef struct tn_backend_def {
   tn_status (*event_wait)(void *ctx, int32_t index, void *event, void *stream);
 
   /* --- minor 2 --- */
-  /* Optional, all three or none; absent: the device has one stream, NULL. NULL is the default stream of every device.
+  /* Optional, all three or none, and then with `synchronize`; absent: the device has one stream, NULL. NULL is the default stream of every device.
    * stream_synchronize waits for all work given to a stream. */
   tn_status (*stream_new)(void *ctx, int32_t index, void **out_stream);
   void (*stream_free)(void *ctx, int32_t index, void *stream);
@@ -88,7 +89,7 @@ typedef struct tn_backend_def {
   /* Optional; absent: device time is unknown to profilers. Nanoseconds between two recorded events that are done. */
   tn_status (*event_elapsed)(void *ctx, int32_t index, void *begin, void *end, uint64_t *out_ns);
   /* Optional, both or none; absent: the device has no pinned memory. Host memory that copies need no staging for;
-   * cached by the core like device memory. */
+   * cached by the core like device memory, so a lock of that cache may be held. */
   tn_status (*host_alloc)(void *ctx, int32_t index, uint64_t size_bytes, tn_memory *out_memory);
   void (*host_free)(void *ctx, int32_t index, const tn_memory *memory);
   /* Optional; absent: through the host. Copies bytes between two devices of this backend, or within one; ordered on
