@@ -45,6 +45,7 @@ RULES = [
     ("core/libexec", [SDK, "kit"], []),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
+    ("plugins/opencl", [SDK, "kit"], ["OWN PLUGIN", "plugins/gpu/driver.h", "plugins/gpu/kernels.inc"]),
     ("frontends", [{"tenon/types.h", "tenon/plugin_profiler.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND", "registry/schema.h"]),

@@ -50,7 +50,9 @@ check_parts() {
 base_packages=(gcc libc6-dev cmake ninja-build python3 python3-yaml zlib1g-dev)
 # Libraries behind optional plugins, and one that the core opens where it is: without them the tree builds and its
 # tests pass.
-provider_packages=(libdnnl-dev libhwloc-dev libopenblas-openmp-dev)
+provider_packages=(libdnnl-dev libhwloc-dev libopenblas-openmp-dev opencl-c-headers)
+# OpenCL devices that are the CPU, for tests; the compiler behind them is large.
+device_packages=(ocl-icd-libopencl1 pocl-opencl-icd)
 base_parts=('command -v cc' 'a C compiler named cc (gcc 12 or clang 14, or newer)' 'command -v cmake' 'CMake 3.20'
   'command -v ninja || command -v make' 'ninja or make' 'find_python' 'Python 3.9 with PyYAML'
   'header_there zlib.h' 'zlib with its headers')
