@@ -47,6 +47,15 @@ cmake -S "$scratch" -B "$scratch/build" "${generator[@]}" -DCMAKE_PREFIX_PATH="$
 cmake --build "$scratch/build"
 "$scratch/build/check"
 
+# The OpenCL backend as a vendor builds one: its sources, elsewhere, against what was installed alone.
+if echo '#include <CL/cl.h>' | cc -E - >/dev/null 2>&1; then
+  mkdir -p "$scratch/vendor/plugins"
+  cp -r "$(dirname "$0")"/../../plugins/{gpu,opencl} "$scratch/vendor/plugins"
+  cmake -S "$scratch/vendor/plugins/opencl" -B "$scratch/vendor/build" "${generator[@]}" -DCMAKE_PREFIX_PATH="$prefix"
+  cmake --build "$scratch/vendor/build"
+  TENON_PLUGIN_PATH=$(realpath "$scratch/vendor/build/plugins") "$tenon" plugins | grep 'loadable.*vendor/build/plugins/opencl.so'
+fi
+
 # libtenon and the CPU plugin, stripped, stay under 4 MB together.
 total=0
 for file in "$prefix"/lib/libtenon.so "$prefix"/lib/tenon/plugins/*backend-cpu*.so; do

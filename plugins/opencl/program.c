@@ -35,8 +35,9 @@ static tn_status build_program(const ocl_device *d, const char *const *texts, ui
   cl_program program =
       ocl.clCreateProgramWithSource(d->context, n, (const char **)(uintptr_t)texts, NULL, &code);
   OCL_TRY(code, "taking in the text of a kernel");
+  /* -w: some drivers print to stderr how many warnings there were. */
   const char *options =
-      d->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+      d->exact_division ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
   code = ocl.clBuildProgram(program, 1, &d->id, options, NULL, NULL);
   if (code == CL_SUCCESS) {
     *out_program = program;

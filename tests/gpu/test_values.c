@@ -79,6 +79,28 @@ TN_TEST(gpu_values, reductions_in_two_stages) {
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
 }
 
+TN_TEST(gpu_values, softmax_of_long_rows) {
+  GPU_NEEDS("opencl", device);
+  tn_device cpu;
+  TN_CHECK_OK(tn_device_open("cpu", &cpu));
+  for (int64_t dim = 0; dim < 2; ++dim) {
+    tn_tensor *x = random_tensor((const tn_dim[]){301, 203}, 2, cpu), *on = gpu_like(x, device),
+              *t[6] = {NULL};
+    TN_CHECK_OK(tn_softmax(x, dim, TN_DTYPE_NONE, &t[0]));
+    TN_CHECK_OK(tn_softmax(on, dim, TN_DTYPE_NONE, &t[1]));
+    check_close(t[1], t[0], 1e-6);
+    TN_CHECK_OK(tn_log_softmax(x, dim, TN_DTYPE_NONE, &t[2]));
+    TN_CHECK_OK(tn_log_softmax(on, dim, TN_DTYPE_NONE, &t[3]));
+    check_close(t[3], t[2], 1e-5);
+    TN_CHECK_OK(tn__log_softmax_backward_data(x, t[2], dim, TN_FLOAT32, &t[4]));
+    TN_CHECK_OK(tn__log_softmax_backward_data(on, t[3], dim, TN_FLOAT32, &t[5]));
+    check_close(t[5], t[4], 1e-5);
+    for (int i = 0; i < 6; ++i) tn_tensor_release(t[i]);
+    tn_tensor_release(x);
+    tn_tensor_release(on);
+  }
+}
+
 TN_TEST(gpu_values, products_of_odd_sizes_and_layouts) {
   GPU_NEEDS("opencl", device);
   tn_device cpu;

@@ -6,7 +6,7 @@
  * Device text is not compiled with the plugin: the plugin carries it as a string and hands it to the device's compiler
  * behind a handful of defines (NAME, TO, T0, ...), which say what kernel is wanted. Hence no include guards and no includes.
  */
-#ifdef __OPENCL_VERSION__
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 
 #pragma OPENCL FP_CONTRACT OFF
 #if HAS_DOUBLE

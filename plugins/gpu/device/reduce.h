@@ -19,6 +19,11 @@
 #define ARG_MAX 8
 #define ARG_MIN 9
 #define IS_ARG  (KIND == ARG_MAX || KIND == ARG_MIN)
+#if IS_FLOAT
+#define IS_NAN(x) ((x) != (x))
+#else
+#define IS_NAN(x) 0
+#endif
 
 #if IS_ARG
 typedef struct {
@@ -67,7 +72,7 @@ DEVICE acc_t join(acc_t a, acc_t b) {
 #if IS_ARG
   if (a.k < 0) return b;
   if (b.k < 0) return a;
-  const i32 a_nan = a.v != a.v, b_nan = b.v != b.v;
+  const i32 a_nan = IS_NAN(a.v), b_nan = IS_NAN(b.v);
 #if KIND == ARG_MAX
   const i32 better = b.v > a.v, worse = b.v < a.v;
 #else
@@ -84,9 +89,9 @@ DEVICE acc_t join(acc_t a, acc_t b) {
   return (A)((u64)a * (u64)b);
 #endif
 #elif KIND == MAX
-  return a > b || a != a ? a : b;
+  return a > b || IS_NAN(a) ? a : b;
 #elif KIND == MIN
-  return a < b || a != a ? a : b;
+  return a < b || IS_NAN(a) ? a : b;
 #elif KIND == ANY
   return a | b;
 #elif KIND == ALL
