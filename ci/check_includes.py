@@ -17,7 +17,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/plugin_profiler.h", "tenon/plugin_compiler.h", "tenon/operator.h", "tenon/samples.h",
        "tenon/layout.h"}
-APP = {"tenon/profile.h", "tenon/stream.h", "tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
+APP = {"tenon/profile.h", "tenon/stream.h", "tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/layer.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}
 FRONTEND = {"tenon/trace.h", "tenon/nn.h", "tenon/optim.h", "tenon/data.h", "tenon/dlpack.h", "tenon/files.h"}
 
@@ -52,6 +52,9 @@ RULES = [
     ("frontends/check/second", [SDK, "kit"], []),
     ("frontends/check/reference", [{"tenon/types.h", "tenon/samples.h"}], []),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
+    ("examples/layer-nan-finder", [SDK, "kit"], []),
+    ("examples/layer-call-log", [SDK, "kit"], []),
+    ("examples/operators-softmax", [SDK, "kit"], []),
     ("tests/load", [SDK, "kit", APP, GENERATED, FRONTEND], ["tests/support", "core/base", "core/load"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
     ("tests/ops", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "frontends/check/reference"]),

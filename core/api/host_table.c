@@ -70,10 +70,6 @@ static tn_status row_register_interface(tn_registration *reg, const char *name, 
   (void)reg, (void)name, (void)version, (void)table;
   return unserved("register_interface");
 }
-static tn_status row_layer_slot(tn_call *call, void ***out_slot) {
-  (void)call, (void)out_slot;
-  return unserved("layer_slot");
-}
 static tn_status row_tensor_from_memory(const tn_foreign_def *desc, tn_tensor **out_tensor) {
   (void)desc, (void)out_tensor;
   return unserved("tensor_from_memory");
@@ -123,7 +119,7 @@ static const tn_host host = {.struct_size = sizeof host,
                              .register_operator = tni_register_operator,
                              .register_interface = row_register_interface,
                              .op_schema = row_op_schema,
-                             .layer_slot = row_layer_slot,
+                             .layer_slot = tni_layer_slot,
                              .tensor_from_memory = row_tensor_from_memory,
                              .find_interface = row_find_interface,
                              .call_n = row_call_n,

@@ -278,6 +278,16 @@ static tn_status start(tni_graph_task *task) {
   return status;
 }
 
+static tn_status run_shared(tni_graph_task *task) {
+  TN_TRY(tni_thread_snapshot(&task->modes));
+  tni_mutex_init(&task->lock);
+  task->owner = tni_tls.device_worker;
+  tn_status status = tni_task_run_shared(task, start(task));
+  tni_mutex_deinit(&task->lock);
+  tni_modes_release(&task->modes);
+  return status;
+}
+
 static tn_status run_here(tni_run *run) {
   tni_graph_task task;
   bool grad_mode = tni_tls.modes.grad_enabled;
@@ -289,11 +299,7 @@ static tn_status run_here(tni_run *run) {
   tn_status status = count_dependencies(&task);
   if (status == TN_OK && run->n_captures) status = mark_paths(&task);
   if (TNI_UNLIKELY(task.shared)) {
-    tni_mutex_init(&task.lock);
-    task.owner = tni_tls.device_worker;
-    tni_thread_snapshot(&task.modes);
-    if (status == TN_OK) status = tni_task_run_shared(&task, start(&task));
-    tni_mutex_deinit(&task.lock);
+    if (status == TN_OK) status = run_shared(&task);
   } else {
     uint32_t index;
     if (status == TN_OK) status = start(&task);
@@ -317,8 +323,12 @@ typedef struct fresh_stack {
 
 static void run_fresh(void *ctx) {
   fresh_stack *f = ctx;
-  tni_thread_install(&f->modes);
-  f->status = run_here(f->run);
+  tni_thread_modes saved;
+  f->status = tni_thread_enter(&f->modes, &saved);
+  if (f->status == TN_OK) {
+    f->status = run_here(f->run);
+    tni_thread_leave(&saved);
+  }
   if (f->status != TN_OK) f->words = tni_strdup(tn_error_message());
 }
 
@@ -327,10 +337,11 @@ static void run_fresh(void *ctx) {
 static tn_status run_on_fresh_stack(tni_run *run) {
   fresh_stack f = {.run = run, .status = TN_OK};
   tni_worker *worker;
-  tni_thread_snapshot(&f.modes);
-  TN_TRY(tni_worker_start(run_fresh, &f, "tenon-backward", &worker));
-  tni_worker_join(worker);
-  if (f.status == TN_OK) return TN_OK;
+  TN_TRY(tni_thread_snapshot(&f.modes));
+  tn_status started = tni_worker_start(run_fresh, &f, "tenon-backward", &worker);
+  if (started == TN_OK) tni_worker_join(worker);
+  tni_modes_release(&f.modes);
+  if (started != TN_OK || f.status == TN_OK) return started;
   tn_status status = tn_fail(f.status, "%s", f.words ? f.words : "out of memory while telling why");
   tni_free(f.words);
   return status;

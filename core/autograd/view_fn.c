@@ -121,17 +121,16 @@ static tn_status refuse_stale(const tn_tensor *view) {
 
 /* The replayed view; its own history is what `view` gets. */
 static tn_status replay_recorded(const tn_tensor *view, tn_tensor **out_twin) {
-  tni_thread_modes saved;
   tni_view_fn *fn;
   TN_TRY(tni_view_fn_new(view, &fn));
-  tni_thread_snapshot(&saved);
+  const tni_thread_modes saved = tni_tls.modes;
   tni_thread_modes *modes = &tni_tls.modes;
   modes->include &= TNI_KEY_AUTOGRAD - 1;
   modes->exclude = (modes->exclude | ~(2 * TNI_KEY_AUTOGRAD - 1)) & ~TNI_KEY_AUTOGRAD;
   modes->grad_enabled = true;
   modes->inference = false;
   tn_status status = tni_view_fn_call(fn, view->base, out_twin);
-  tni_thread_install(&saved);
+  tni_thread_restore(&saved);
   tni_view_fn_free(fn);
   return status;
 }

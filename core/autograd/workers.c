@@ -82,13 +82,14 @@ static void serve(work *w) {
   tn_status status = TN_OK;
   if (!poisoned) {
     tni_thread_modes saved;
-    tni_thread_snapshot(&saved);
-    tni_thread_install(&task->modes);
     int32_t depth = tni_tls.backward_depth;
-    tni_tls.backward_depth = task->depth;
-    status = tni_task_evaluate(task, index);
-    tni_tls.backward_depth = depth;
-    tni_thread_install(&saved);
+    status = tni_thread_enter(&task->modes, &saved);
+    if (status == TN_OK) {
+      tni_tls.backward_depth = task->depth;
+      status = tni_task_evaluate(task, index);
+      tni_tls.backward_depth = depth;
+      tni_thread_leave(&saved);
+    }
   }
   tni_mutex_lock(&engine.mutex);
   poison(task, status);

@@ -90,6 +90,7 @@ static void thread_exit(void *unused) {
     tni_free(range);
   }
   tni_tls.ranges = NULL;
+  tni_modes_release(&tni_tls.modes);
   tni_block_trim();
   tni_error_release(tni_tls.error);
   tni_tls.error = NULL;

@@ -10,6 +10,13 @@
 
 #include "core/base/base.h"
 
+/* What layers keep per thread: made by core/load/layer_state.c, which base cannot see, at a thread's first slot. */
+typedef struct tni_layer_states {
+  /* Through the layers' own state_dup and state_free; no lock may be held. */
+  tn_status (*dup)(const struct tni_layer_states *states, struct tni_layer_states **out_states);
+  void (*release)(struct tni_layer_states *states);
+} tni_layer_states;
+
 /* The part that travels to workers. */
 typedef struct tni_thread_modes {
   uint64_t include;        /* key bits added to every call */
@@ -25,7 +32,7 @@ typedef struct tni_thread_modes {
   void *autocast;          /* reserved */
   void *saved_hooks;       /* reserved: pack and unpack hooks */
   const struct tni_stream_set *streams; /* core/tensor/stream.h: the current ones; NULL: each device's default */
-  void **layer_states;     /* reserved: one slot per layer bit */
+  tni_layer_states *layer_states; /* owned by the thread or the snapshot; NULL: no layer has kept anything */
 } tni_thread_modes;
 
 typedef struct tni_thread {
@@ -65,9 +72,15 @@ extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) _Thread_
 void tni_thread_arm(void);
 void tni_error_release(struct tni_error *error); /* core/base/status.c */
 
-/* Copies and installs what travels. */
-void tni_thread_snapshot(tni_thread_modes *out_modes);
-void tni_thread_install(const tni_thread_modes *modes);
+/* A copy of this thread's modes for other threads, the states of layers in it; ends with tni_modes_release. */
+tn_status tni_thread_snapshot(tni_thread_modes *out_modes);
+void tni_modes_release(tni_thread_modes *modes);
+/* This thread works under a copy of a snapshot, which several threads may enter at once, until tni_thread_leave puts
+ * back what was. After a failed enter nothing has changed. */
+tn_status tni_thread_enter(const tni_thread_modes *modes, tni_thread_modes *out_saved);
+void tni_thread_leave(const tni_thread_modes *saved);
+/* Puts this thread's own modes back as they were copied before; what layers kept meanwhile stays. */
+void tni_thread_restore(const tni_thread_modes *saved);
 
 /* The hot halves of tni_block_alloc and tni_block_free. */
 void *tni_block_alloc_slow(unsigned block_class);

@@ -64,23 +64,36 @@ tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_v
   return cell->fn(call, args, out);
 }
 
+/* Note [Layers do not meet themselves]
+ * While a layer's kernel runs its bit is excluded, so what the layer calls for itself (a NaN finder its isnan) and
+ * what runs below it never comes back to it. A layer that declines did not run: it is met again by the parts of the
+ * operator, if there are any. The thread's set is put back however the kernel ends. */
+tn_status tni_layer_step(tn_call *call, const tn_value *args, tn_value *out) {
+  const tni_cell *cell = call->cell;
+  uint64_t saved = tni_tls.modes.exclude;
+  tni_tls.modes.exclude = saved | TNI_KEY(cell->bit);
+  call->core = (void *)(uintptr_t)args; /* Note [Appended arguments] */
+  tn_status status = cell->fast_fn(call, args, out);
+  tni_tls.modes.exclude = saved;
+  if (TNI_LIKELY(status != TN_DECLINED)) return status;
+  call->core = NULL;
+  return tni_call_below(call, cell->bit, args, out);
+}
+
 tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out) {
   const tni_cell *cell = call->cell;
-  if (cell->bit < TN_BACKEND_LIMIT)
+  if (TNI_UNLIKELY(cell->bit < TN_BACKEND_LIMIT))
     return tn_fail(TN_ERR_PLUGIN, "redispatch is for layers; below a kernel of %s there is nothing",
                    tni_backend_name(cell->bit));
   const tn_op *op = call->op;
   const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_acquire);
-  tni_thread_modes *modes = &tni_tls.modes;
-  uint64_t saved = modes->exclude;
-  modes->exclude |= TNI_KEY(cell->bit);
+  const tni_thread_modes *modes = &tni_tls.modes; /* the layer's bit is excluded: tni_layer_step */
+  uint64_t below_bit = TNI_KEY(cell->bit) - 1;
   uint64_t keys = tni_call_backend(op, tni_keys_of(op, args), args);
   tn_call below = {.host = call->host, .op = op, .flags = modes->call_flags};
-  below.keys = (keys | modes->include) & ~modes->exclude & row->mask;
-  cell = row->cells[63 - __builtin_clzll(below.keys)];
+  below.keys = (keys | modes->include) & ~modes->exclude & row->mask & below_bit;
+  cell = row->cells[63 ^ __builtin_clzll(below.keys)];
   below.cell = cell;
   below.user = cell->user;
-  tn_status status = cell->fn(&below, args, out); /* who called the operator names it in a failure's words */
-  modes->exclude = saved;
-  return status;
+  return cell->fn(&below, args, out); /* who called the operator names it in a failure's words */
 }

@@ -9,7 +9,7 @@
  * out form stand behind all of them, so values are put in between.
  *
  * A layer hands on either the array that it was given, which is whole, or one of its own, which is as for host->call.
- * Which of the two is told by the address: tni_layer_noting keeps the array's in tn_call.core. Operators that never
+ * Which of the two is told by the address: tni_layer_step keeps the array's in tn_call.core. Operators that never
  * grew, which is the rule, pay one comparison.
  */
 #include "core/dispatch/dispatch_int.h"
@@ -68,8 +68,3 @@ tn_status tni_redispatch_first(tn_call *call, const tn_value *args, tn_value *ou
   return tni_redispatch_n(call, args, (uint32_t)(op->n_args - op->n_appended), out);
 }
 
-tn_status tni_layer_noting(tn_call *call, const tn_value *args, tn_value *out) {
-  const tni_cell *cell = call->cell;
-  call->core = (void *)(uintptr_t)args;
-  return cell->chain[0]->fn(call, args, out);
-}

@@ -133,7 +133,7 @@ tn_status tni_call_first(const tn_op *op, const tn_value *args, tn_value *out);
 tn_status tni_call_n(const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out);
 tn_status tni_redispatch_first(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_redispatch_n(tn_call *call, const tn_value *args, uint32_t n_args, tn_value *out);
-tn_status tni_layer_noting(tn_call *call, const tn_value *args, tn_value *out); /* a layer's cell: keeps what it was given */
+tn_status tni_layer_step(tn_call *call, const tn_value *args, tn_value *out); /* a layer's kernel, its own bit off */
 /* Runs the cell that stands at the highest bit of keys & below; no exclusion is changed. For the autograd
  * cell when nothing needs grad. */
 tn_status tni_call_below(tn_call *call, unsigned bit, const tn_value *args, tn_value *out);

@@ -5,6 +5,7 @@
 #ifndef TENON_CORE_LOAD_H
 #define TENON_CORE_LOAD_H
 
+#include <tenon/layer.h>
 #include <tenon/load.h>
 #include <tenon/plugin_layer.h>
 
@@ -31,6 +32,14 @@ const char *tni_backend_name(uint8_t id);
 int tni_key_find(const char *name);
 /* What the opened layer on a bit registered, or NULL. Immutable. */
 const tn_layer_def *tni_layer_get(unsigned bit);
+/* tenon/layer.h has the words. */
+tn_status tni_layer_set(const char *name, bool on, bool *out_before);
+bool tni_layer_is_on(const char *name);
+tn_status tni_layers_set_on(const char *names);
+/* host->layer_slot. */
+tn_status tni_layer_slot(tn_call *call, void ***out_slot);
+/* Frees what layers keep on every thread; none of them may run operators meanwhile. */
+void tni_layer_states_drop(void);
 /* The host's table that plugins and the kit inside libtenon get. */
 const tn_host *tni_host(void);
 /* True from the moment exit handlers run, and after tni_load_shutdown: no plugin is called any more, frees are
@@ -59,6 +68,8 @@ tn_status tni_report_providers(const tn_op *op, const char *const **out_names, s
 void tni_open_all_backends(void);
 /* Forgets what probes have said (NULL: of all plugins) and lets a quarantined plugin be asked for again. */
 tn_status tni_probes_clear(const char *plugin, size_t *out_count);
+size_t tni_report_layer_count(void);
+tn_status tni_report_layer(size_t i, tn_layer_report *out_report);
 tn_status tni_why(const tn_op *op, const char *device, tn_dtype dtype,
                   void (*line)(void *ctx, const char *words), void *ctx);
 

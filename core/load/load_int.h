@@ -140,7 +140,9 @@ tn_status tni_needs_check(const tni_manifest *m);
 
 /* From FOUND to LOADABLE, REJECTED or NO_HARDWARE, for all plugins of the list, in its order. */
 tn_status tni_judge(tni_plugin_list *list);
-/* Gives every layer of a loadable plugin its bit. Plugins whose constraints cannot hold are rejected. */
+/* The starting thread switches on what TENON_LAYERS names; a name that fails is logged and none is on. */
+void tni_layers_from_environment(void);
+/* Gives every layer of a loadable plugin its bit and the words for it. Plugins whose constraints cannot hold are rejected. */
 tn_status tni_order_layers(tni_plugin_list *list);
 
 /* ------------------------------------------------------------------ keys.c */

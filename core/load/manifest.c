@@ -379,6 +379,7 @@ void tni_manifest_free(tni_manifest *m) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i) tni_free(lists[i]->items);
   tni_free(m->kernels.items);
   tni_free(m->devices.items);
+  for (size_t i = 0; i < m->layers.count; ++i) tni_free(m->layers.items[i].why);
   tni_free(m->layers.items);
   tni_free(m->text);
   tni_free(m);

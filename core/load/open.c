@@ -90,11 +90,13 @@ tn_status tni_load_init(void) {
   if (state == LOAD_CLOSED) return fail_closed();
   TN_TRY(tni_load_lock());
   tn_status status = TN_OK;
-  if (atomic_load_explicit(&load_state, memory_order_relaxed) == LOAD_NEW) {
+  bool first = atomic_load_explicit(&load_state, memory_order_relaxed) == LOAD_NEW;
+  if (first) {
     status = read_all();
     if (status == TN_OK) atomic_store_explicit(&load_state, LOAD_READY, memory_order_release);
   }
   tni_load_unlock();
+  if (first && status == TN_OK) tni_layers_from_environment();
   return status;
 }
 
@@ -259,6 +261,7 @@ void tni_load_shutdown(void) {
   if (was_open && !tni_exiting()) {
     drain();
     tni_pools_purge();
+    tni_layer_states_drop();
     for (int pass = 0; pass < 2; ++pass) {
       for (tni_plugin *p = last_opened(pass == 0); p; p = last_opened(pass == 0)) {
         void (*fn)(void) = p->shutdown;

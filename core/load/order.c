@@ -7,16 +7,20 @@
  * bounds spread along the constraints, then layers are taken lowest first, ties broken by name, so that the
  * result is the same in every run and for every load order. Within a region the layers are spread.
  * Who cannot be placed is rejected with the constraint that failed, and the rest is solved again.
+ * What decided each place is kept in words beside it, for `tenon layers`.
  */
+#include <stdio.h>
+
 #include "core/load/load_int.h"
 
 enum { REGIONS = 4 };
 static const unsigned anchors[REGIONS + 1] = {TNI_BIT_BACK, TNI_BIT_AUTOGRAD, TNI_BIT_TRACE, TNI_BIT_AUTOCAST,
                                               TNI_BIT_FRONT};
+static const char *const anchor_names[REGIONS + 1] = {"back", "autograd", "trace", "autocast", "front"};
 
 typedef struct node {
   tni_plugin *plugin;
-  const tni_manifest_layer *layer;
+  tni_manifest_layer *layer;
   int least, most; /* regions */
   int region;
   unsigned bit; /* 0: none yet */
@@ -67,7 +71,7 @@ static int region_of(unsigned bit) {
   return region;
 }
 
-static tn_status add_node(graph *g, tni_plugin *p, const tni_manifest_layer *layer) {
+static tn_status add_node(graph *g, tni_plugin *p, tni_manifest_layer *layer) {
   node n = {.plugin = p, .layer = layer, .least = 0, .most = REGIONS - 1};
   if (tni_key_reserved(layer->name) ||
       (tni_key_find(layer->name) >= 0 && tni_key_find(layer->name) < TN_BACKEND_LIMIT))
@@ -76,9 +80,8 @@ static tn_status add_node(graph *g, tni_plugin *p, const tni_manifest_layer *lay
     if (strcmp(g->nodes[i].layer->name, layer->name) == 0)
       return reject(&n, "the name is taken by ", g->nodes[i].plugin->path);
   for (int i = 0; i <= REGIONS; ++i) {
-    const char *anchor = (const char *const[]){"back", "autograd", "trace", "autocast", "front"}[i];
-    if (has_item(layer->above, anchor) && i > n.least) n.least = i;
-    if (has_item(layer->below, anchor) && i - 1 < n.most) n.most = i - 1;
+    if (has_item(layer->above, anchor_names[i]) && i > n.least) n.least = i;
+    if (has_item(layer->below, anchor_names[i]) && i - 1 < n.most) n.most = i - 1;
   }
   int bit = tni_key_find(layer->name);
   if (bit >= 0) {
@@ -204,21 +207,69 @@ static unsigned count_unplaced(const graph *g, size_t from, int region) {
   return n;
 }
 
-/* Lowest first, each above the one before it if there is room, so that an order that nothing demands is the same
+/* Lowest first, each above the one before it in its region if there is room, so that an order that nothing demands is the same
  * in every run. A layer that has its bit from an earlier solve keeps it. */
 static tn_status give_bits(graph *g) {
-  unsigned last = 0;
+  unsigned lasts[REGIONS] = {0};
   for (size_t i = 0; i < g->count; ++i) {
     node *n = g->order[i];
     if (n->bit) continue;
-    unsigned low, high, more = count_unplaced(g, i + 1, n->region);
+    unsigned last = lasts[n->region], low, high, more = count_unplaced(g, i + 1, n->region);
     find_gap(g, i, &low, &high);
     unsigned bit = last > low && last < high ? pick_bit(last, high, more) : 0;
     if (!bit) bit = pick_bit(low, high, more);
     if (!bit) return reject(n, "no free bit is left in its region of the layer order", "");
     TN_TRY(tni_key_layer(n->layer->name, bit));
-    n->bit = last = bit;
+    n->bit = lasts[n->region] = bit;
   }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ words */
+
+/* Index in the order of the highest layer below order[at] in its region, or count. */
+static size_t neighbour_of(const graph *g, size_t at) {
+  const node *n = g->order[at];
+  size_t best = g->count;
+  for (size_t k = 0; k < g->count; ++k) {
+    unsigned bit = g->order[k]->bit;
+    if (bit >= n->bit || bit <= anchors[n->region]) continue;
+    if (best == g->count || bit > g->order[best]->bit) best = k;
+  }
+  return best;
+}
+
+static const char *why_above(const graph *g, size_t at, size_t below) {
+  const node *n = g->order[at], *other = g->order[below];
+  if (has_item(n->layer->above, other->layer->name)) return "which it asks for";
+  if (has_item(other->layer->below, n->layer->name)) return "which that one asks for";
+  if (g->reaches[below * g->count + at]) return "by the layers between which both stand";
+  return strcmp(other->layer->name, n->layer->name) < 0 ? "by name" : "after those that it must stand above";
+}
+
+/* Fills text, or only measures with size 0. */
+static size_t write_why(const graph *g, size_t at, char *text, size_t size) {
+  const node *n = g->order[at];
+  bool by_class = n->region == n->layer->class_;
+  size_t below = neighbour_of(g, at);
+  bool alone = below == g->count;
+  int length = snprintf(
+      text, size, "above %s%s%s%s%s%s%s", anchor_names[n->region],
+      by_class ? " by its class" : ", because its constraints leave no place where its class stands, above ",
+      by_class ? "" : anchor_names[n->layer->class_], alone ? "" : "; above ",
+      alone ? "" : g->order[below]->layer->name, alone ? "" : ", ", alone ? "" : why_above(g, at, below));
+  return (size_t)length + 1;
+}
+
+static tn_status explain(const graph *g, size_t at) {
+  const node *n = g->order[at];
+  size_t size = write_why(g, at, NULL, 0);
+  char *text = tni_alloc(size);
+  if (!text) return tni_oom(size, "the place of a layer");
+  write_why(g, at, text, size);
+  tni_free(n->layer->why);
+  n->layer->why = text;
+  n->layer->bit = (uint8_t)n->bit;
   return TN_OK;
 }
 
@@ -248,7 +299,9 @@ static tn_status solve(graph *g, const tni_plugin_list *list) {
   if (sort_nodes(g) != TN_OK) return reject_circle(g);
   TN_TRY(find_regions(g));
   find_reaches(g);
-  return give_bits(g);
+  TN_TRY(give_bits(g));
+  for (size_t i = 0; i < g->count; ++i) TN_TRY(explain(g, i));
+  return TN_OK;
 }
 
 tn_status tni_order_layers(tni_plugin_list *list) {

@@ -37,6 +37,8 @@ typedef struct tni_manifest_layer {
   const char *above; /* comma list, "" if none */
   const char *below;
   uint8_t class_;
+  uint8_t bit; /* order.c: where it stands; 0: it has no place */
+  char *why;   /* order.c: what decided that; owned, may be NULL */
 } tni_manifest_layer;
 
 typedef struct tni_manifest_interface {
