@@ -22,6 +22,21 @@ static tn_status two(tni_bench *b) {
   return tni_bench_full(b, 1, &one, 1, 1.0);
 }
 
+/* A layer that only passes on: tests/layers/plugins/transparent.c. The case is left out where no plugin offers it. */
+static const char layer[] = "transparent";
+
+static void layer_off(void *unused) {
+  (void)unused;
+  (void)tn_layer_set(layer, false, NULL);
+}
+
+static tn_status two_below_layer(tni_bench *b) {
+  TN_TRY(two(b));
+  TN_TRY(tn_layer_set(layer, true, NULL));
+  b->free_state = layer_off;
+  return TN_OK;
+}
+
 static tn_status two_grad(tni_bench *b) {
   TN_TRY(two(b));
   TN_TRY(tn_set_requires_grad(b->t[0], true));
@@ -80,6 +95,7 @@ static tn_status run_add_inplace(tni_bench *b, int64_t n, double *out_ns) {
 static const tni_bench_case cases[] = {
     {"add_1_nograd", "ns", 1, false, 1, two, run_add, NULL, TNI_CEILING_NONE, 0},
     {"add_1_grad", "ns", 1, false, 1, two_grad, run_add, NULL, TNI_CEILING_NONE, 0},
+    {"add_1_layer", "ns", 1, false, 1, two_below_layer, run_add, NULL, TNI_CEILING_NONE, 0},
     {"view_1", "ns", 1, false, 1, two, run_view, NULL, TNI_CEILING_NONE, 0},
     {"empty_1", "ns", 1, false, 1, two, run_empty, NULL, TNI_CEILING_NONE, 0},
     {"add_inplace_1", "ns", 1, false, 1, two, run_add_inplace, NULL, TNI_CEILING_NONE, 0},

@@ -79,6 +79,6 @@ int tni_watch_begin(tni_watch *watch);
 int tni_watch_end(tni_watch *watch, int result, FILE *file);
 
 extern const tni_command tni_cmd_devices, tni_cmd_plugins, tni_cmd_ops, tni_cmd_explain, tni_cmd_why,
-    tni_cmd_train, tni_cmd_eval, tni_cmd_generate, tni_cmd_bench, tni_cmd_check, tni_cmd_new_plugin;
+    tni_cmd_layers, tni_cmd_train, tni_cmd_eval, tni_cmd_generate, tni_cmd_bench, tni_cmd_check, tni_cmd_new_plugin;
 
 #endif

@@ -122,7 +122,7 @@ static int run_chosen(eval *e, tni_watch *watch) {
 static int run_eval(int argc, char **argv) {
   eval e = {0};
   tni_watch watch = {0};
-  const char *device = "cpu";
+  const char *device = "cpu", *plugin_layers = NULL;
   int64_t threads = 0;
   double memory = 0;
   const tni_option options[] = {
@@ -140,6 +140,7 @@ static int run_eval(int argc, char **argv) {
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
       TNI_WATCH_OPTIONS(watch),
+      {"--plugin-layers", TNI_OPTION_STRING, &plugin_layers, "NAMES", "layers of plugins to switch on, by commas", 0, 0},
       {"--json", TNI_OPTION_FLAG, &e.json, NULL, "one JSON object", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_eval, options, argc, argv, &e.dataset);
@@ -150,6 +151,7 @@ static int run_eval(int argc, char **argv) {
     return tni_cli_unknown("eval", "model", e.model, tni_model_names());
   if (!e.load) return tni_cli_wrong("eval", "--load FILE was expected");
   result = tni_setting_apply(device, threads, memory, &e.device);
+  if (result == TNI_EXIT_OK) result = tni_setting_layers(plugin_layers);
   return result == TNI_EXIT_OK ? run_chosen(&e, &watch) : result;
 }
 

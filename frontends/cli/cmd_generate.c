@@ -220,7 +220,7 @@ static int run_chosen(generate *g, tni_watch *watch) {
 static int run_generate(int argc, char **argv) {
   generate g = {.prompt = "", .length = 500, .temperature = 0.8};
   tni_watch watch = {0};
-  const char *device = "cpu";
+  const char *device = "cpu", *plugin_layers = NULL;
   int64_t threads = 0;
   double memory = 0;
   const tni_option options[] = {
@@ -237,12 +237,14 @@ static int run_generate(int argc, char **argv) {
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
       TNI_WATCH_OPTIONS(watch),
+      {"--plugin-layers", TNI_OPTION_STRING, &plugin_layers, "NAMES", "layers of plugins to switch on, by commas", 0, 0},
       {"--json", TNI_OPTION_FLAG, &g.json, NULL, "one JSON object", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_generate, options, argc, argv, NULL);
   if (result >= 0) return result;
   if (!g.load) return tni_cli_wrong("generate", "--load FILE was expected");
   result = tni_setting_apply(device, threads, memory, &g.device);
+  if (result == TNI_EXIT_OK) result = tni_setting_layers(plugin_layers);
   return result == TNI_EXIT_OK ? run_chosen(&g, &watch) : result;
 }
 

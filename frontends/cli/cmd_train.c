@@ -76,7 +76,7 @@ static int check_usage(const tni_train *t) {
 static int run_train(int argc, char **argv) {
   tni_train t = {.seed = -1, .clip = -1, .warmup = -1, .decay = -1, .shape.dropout = -1};
   tni_watch watch = {0};
-  const char *device = "cpu";
+  const char *device = "cpu", *plugin_layers = NULL;
   int64_t threads = 0;
   double memory = 0;
   const tni_option options[] = {
@@ -115,6 +115,7 @@ static int run_train(int argc, char **argv) {
       {"--memory", TNI_OPTION_REAL, &memory, "MIB", "most memory that tensors may take of the device", 1e-6,
        1e12},
       TNI_WATCH_OPTIONS(watch),
+      {"--plugin-layers", TNI_OPTION_STRING, &plugin_layers, "NAMES", "layers of plugins to switch on, by commas", 0, 0},
       {"--json", TNI_OPTION_FLAG, &t.json, NULL, "one JSON object an epoch, and one at the end", 0, 0},
       {0}};
   int result = tni_args_parse(&tni_cmd_train, options, argc, argv, &t.dataset);
@@ -123,6 +124,7 @@ static int run_train(int argc, char **argv) {
   if (result != TNI_EXIT_OK) return result;
   t.bar = isatty(STDOUT_FILENO);
   result = tni_setting_apply(device, threads, memory, &t.device);
+  if (result == TNI_EXIT_OK) result = tni_setting_layers(plugin_layers);
   return result == TNI_EXIT_OK ? run_chosen(&t, &watch) : result;
 }
 

@@ -7,7 +7,7 @@
 
 #include "frontends/cli/cli.h"
 
-static const tni_command *const commands[] = {&tni_cmd_devices, &tni_cmd_plugins,  &tni_cmd_ops,
+static const tni_command *const commands[] = {&tni_cmd_devices, &tni_cmd_plugins,  &tni_cmd_layers, &tni_cmd_ops,
                                               &tni_cmd_explain, &tni_cmd_why,      &tni_cmd_train,
                                               &tni_cmd_eval,    &tni_cmd_generate, &tni_cmd_bench,
                                               &tni_cmd_check,   &tni_cmd_new_plugin};

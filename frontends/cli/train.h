@@ -91,6 +91,8 @@ tn_status tni_interrupt_check(void);
 /* What the commands do before their work: tn_init, threads (0: as they are), the first usable device of a list with
  * commas (says why those before it are not used), a limit for its memory in MiB (0: none). An exit status. */
 int tni_setting_apply(const char *devices, int64_t threads, double memory_mib, tn_device *out_device);
+/* Switches on the layers of a comma list; NULL: none. An exit status. */
+int tni_setting_layers(const char *names);
 /* The plugin that serves a device, and its version ("" if unknown). */
 void tni_device_plugin(const char *device, const char **out_name, const char **out_version);
 /* "device cpu, served by plugin NAME VERSION, N threads" and a line end. */

@@ -58,6 +58,10 @@ int tni_setting_apply(const char *devices, int64_t threads, double memory_mib, t
   return tn_memory_set_limit(*out_device, bytes ? bytes : 1) == TN_OK ? TNI_EXIT_OK : tni_cli_failed();
 }
 
+int tni_setting_layers(const char *names) {
+  return !names || tn_layers_set_on(names) == TN_OK ? TNI_EXIT_OK : tni_cli_failed();
+}
+
 void tni_device_plugin(const char *device, const char **out_name, const char **out_version) {
   tn_device_report d;
   tn_plugin_report p;
