@@ -61,7 +61,7 @@ RULES = [
     ("tests", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "plugins"]),
 ]
 # Files that the generator writes into the build tree: bare names, for the folders that consume them.
-BUILD_FILES = {"ops_index.h", "@NAME@.h", "@IDENT@_operators.h", "ops_rules.h", "elementwise.inc", "elementwise_ref.inc", "op_samples.c"}
+BUILD_FILES = {"row_softmax_operators.h", "ops_index.h", "@NAME@.h", "@IDENT@_operators.h", "ops_rules.h", "elementwise.inc", "elementwise_ref.inc", "op_samples.c"}
 # May be included by name alone from these folders (their include path has it).
 BARE = {"tests": {"tn_test.h", "tn_stress.h"}}
 EXCEPTIONS = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # check_install.sh BUILD PREFIX: installs a build into an empty prefix and uses it from there: devices, the
-# text of an operator, a C program against the installed headers, and the sizes that the README promises.
+# text of an operator, a C program and the example plugins against the installed headers, and the sizes that the README promises.
 set -euo pipefail
 build=$1
 prefix=$(realpath -m "$2")
@@ -55,6 +55,19 @@ if echo '#include <CL/cl.h>' | cc -E - >/dev/null 2>&1; then
   cmake --build "$scratch/vendor/build"
   TENON_PLUGIN_PATH=$(realpath "$scratch/vendor/build/plugins") "$tenon" plugins | grep 'loadable.*vendor/build/plugins/opencl.so'
 fi
+# The example plugins, each a project of its own, against what was installed alone.
+examples=$(dirname "$0")/../../examples
+roots=
+for example in layer-nan-finder layer-call-log operators-softmax; do
+  cmake -S "$examples/$example" -B "$scratch/$example" "${generator[@]}" -DCMAKE_PREFIX_PATH="$prefix"
+  cmake --build "$scratch/$example"
+  roots=$roots${roots:+:}$scratch/$example
+done
+TENON_PLUGIN_PATH=$roots "$tenon" layers | grep '^40 *nan_finder'
+TENON_PLUGIN_PATH=$roots "$tenon" why acme::row_softmax cpu float32 | grep 'row-softmax runs'
+TENON_PLUGIN_PATH=$roots TENON_CALL_LOG=$scratch/calls.jsonl "$tenon" bench --loop add_1_grad 3 \
+  --plugin-layers call_log,nan_finder
+grep '"op":"add.Tensor"' "$scratch/calls.jsonl"
 
 # libtenon and the CPU plugin, stripped, stay under 4 MB together.
 total=0
