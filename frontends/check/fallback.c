@@ -7,12 +7,10 @@
 
 #include "frontends/check/door.h"
 #include "frontends/check/host.h"
+#include "frontends/check/later.h"
 #include "frontends/check/tools.h"
 
 enum { N = 24, TIMEOUT_S = 10 };
-
-/* Hosts of minor 2 or later have it. */
-extern tn_status tn_fallback_set(void) __attribute__((weak));
 
 static tn_status call_erf(tn_tensor *x, tn_tensor **out) { return tn_erf(x, out); }
 static tn_status call_cumsum(tn_tensor *x, tn_tensor **out) { return tn_cumsum(x, 0, TN_DTYPE_NONE, out); }

@@ -8,14 +8,18 @@
 
 #include "frontends/check/host.h"
 #include "frontends/check/tools.h"
+#include "frontends/check/train.h"
 
-enum { ROWS = 16, IN = 8, HIDDEN = 12, OUT = 4, STEPS = 5, N1 = IN * HIDDEN, N2 = HIDDEN * OUT };
+enum {
+  ROWS = 16,
+  IN = TNI_TRAIN_IN,
+  HIDDEN = TNI_TRAIN_HIDDEN,
+  OUT = TNI_TRAIN_OUT,
+  STEPS = TNI_TRAIN_STEPS,
+  N1 = TNI_TRAIN_N1,
+  N2 = TNI_TRAIN_N2
+};
 static const double rate = 0.02;
-
-/* Gradients of each step, then the weights. */
-typedef struct history {
-  float grad1[STEPS][N1], grad2[STEPS][N2], weight1[N1], weight2[N2];
-} history;
 
 static tn_status loss_of(tn_tensor *x, tn_tensor *target, tn_tensor *w1, tn_tensor *w2,
                          tn_tensor **out_loss) {
@@ -47,7 +51,8 @@ static tn_status descend(tn_tensor **w, float *grad, size_t n) {
   return TN_OK;
 }
 
-static tn_status step(tn_tensor *x, tn_tensor *target, tn_tensor **w1, tn_tensor **w2, int i, history *out) {
+static tn_status step(tn_tensor *x, tn_tensor *target, tn_tensor **w1, tn_tensor **w2, int i,
+                      tni_train_history *out) {
   tn_tensor *loss = NULL;
   tn_status status = loss_of(x, target, *w1, *w2, &loss);
   if (status == TN_OK) status = tn_backward_run(loss, NULL);
@@ -66,7 +71,7 @@ static tn_status leaf(unsigned seed, tn_dim rows, tn_dim cols, bool grad, tn_dev
   return status == TN_OK && grad ? tn_set_requires_grad(*out, true) : status;
 }
 
-static tn_status train(tn_device device, history *out) {
+tn_status tni_train_run(tn_device device, tni_train_history *out) {
   tn_tensor *x = NULL, *target = NULL, *w1 = NULL, *w2 = NULL;
   tn_status status = leaf(1, ROWS, IN, false, device, &x);
   if (status == TN_OK) status = leaf(2, ROWS, OUT, false, device, &target);
@@ -96,11 +101,11 @@ static void compare(tni_check_report *r, const char *name, const char *what, con
 }
 
 static void check_device(tni_check_report *r, const char *name, tn_device device) {
-  static history here, cpu;
+  static tni_train_history here, cpu;
   char *item = tni_check_text("%s network", name);
   tni_check_at(r, item);
-  tn_status status = train((tn_device){0}, &cpu);
-  if (status == TN_OK) status = train(device, &here);
+  tn_status status = tni_train_run((tn_device){0}, &cpu);
+  if (status == TN_OK) status = tni_train_run(device, &here);
   if (tni_host_is_missing(status)) {
     tni_check_skip(r, item, "it does not train: %s", tn_error_message());
   } else if (tni_check_ok(r, status, item, "training failed")) {

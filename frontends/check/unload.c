@@ -7,12 +7,10 @@
 #include <stdlib.h>
 
 #include "frontends/check/host.h"
+#include "frontends/check/later.h"
 #include "frontends/check/tools.h"
 
 enum { N = 4000 };
-
-/* Hosts of minor 2 or later have it. */
-extern tn_status tn_plugin_unload(const char *name) __attribute__((weak));
 
 static bool has_number(const char *words) {
   while (*words && !isdigit((unsigned char)*words)) words++;

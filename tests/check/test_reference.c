@@ -19,6 +19,7 @@ static void expect_green(const char *file) {
 TN_TEST(check_reference, nothing_is_found_on_the_reference) {
   expect_green(TN_CHECK_PLUGIN_DIR "/reference.so");
 }
+TN_TEST(check_reference, nothing_is_found_on_a_layer) { expect_green(TN_CHECK_PLUGIN_DIR "/layer.so"); }
 TN_TEST(check_reference, nothing_is_found_on_the_cpu) { expect_green(TN_TEST_PLUGIN_DIR "/backend-cpu.so"); }
 
 TN_TEST(check_reference, nothing_is_found_on_the_providers) {

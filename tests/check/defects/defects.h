@@ -35,6 +35,12 @@
 #define DEFECT_GRADIENT         26
 #define DEFECT_CRASHES          27
 #define DEFECT_EXITS            28
+#define DEFECT_UNLOAD_ABORTS    29
+
+/* Of the layer. */
+#define DEFECT_LAYER_SWAPS  101
+#define DEFECT_LAYER_SHARED 102
+#define DEFECT_LAYER_SPINS  103
 
 #ifndef DEFECT
 #define DEFECT DEFECT_NONE

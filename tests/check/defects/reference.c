@@ -52,8 +52,8 @@
 TN_MANIFEST(TN_MANIFEST_HEADER("acme", "1.0", "Apache-2.0") NEEDS_LINE
             "device acme\n" KERNEL_LINE("add.Tensor") KERNEL_LINE("sub.Tensor")
                 MUL_LINE KERNEL_LINE("mul.Scalar") KERNEL_LINE("relu") KERNEL_LINE("threshold_backward")
-                    KERNEL_LINE("mm") KERNEL_LINE("sum") KERNEL_LINE("fill_.Scalar") KERNEL_LINE("uniform_")
-                        COPY_LINE ERF_LINE)
+                    KERNEL_LINE("mm") KERNEL_LINE("sum") KERNEL_LINE("fill_.Scalar") KERNEL_LINE("zero_")
+                        KERNEL_LINE("uniform_") COPY_LINE ERF_LINE)
 
 static pid_t home; /* the process that ran init */
 static atomic_int n_live;
@@ -285,13 +285,22 @@ static const tn_backend_def backend = {.struct_size = sizeof backend,
 
 static float *floats(const tn_value *v) { return v->u.v->data; }
 static float number(const tn_value *v) { return v->kind == TN_VAL_FLOAT ? (float)v->u.f : (float)v->u.i; }
-static bool same_size(const tn_value *a, const tn_value *out) { return a->u.v->numel == out->u.v->numel; }
+
+/* Element i of the result's row-major order, of an operand that may be broadcast to it: dims are aligned at the end. */
+static float at(const tn_value *operand, const tn_value *out, int64_t i) {
+  const tn_view *v = operand->u.v, *to = out->u.v;
+  int64_t place = 0;
+  for (int d = to->ndim - 1, k = v->ndim - 1; d >= 0; d--, k--) {
+    if (k >= 0 && v->sizes[k] != 1) place += i % to->sizes[d] * v->strides[k];
+    i /= to->sizes[d];
+  }
+  return floats(operand)[place];
+}
 
 /* out = a + factor * b */
 static tn_status add_scaled(const tn_value *args, tn_value *out, float factor) {
-  if (!same_size(&args[0], out) || !same_size(&args[1], out)) return TN_DECLINED;
   for (int64_t i = 0; i < out->u.v->numel; i++)
-    floats(out)[i] = floats(&args[0])[i] + factor * floats(&args[1])[i];
+    floats(out)[i] = at(&args[0], out, i) + factor * at(&args[1], out, i);
   return TN_OK;
 }
 
@@ -309,8 +318,7 @@ static tn_status sub(tn_call *call, const tn_value *args, tn_value *out) {
 
 static tn_status mul(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
-  if (!same_size(&args[0], out) || !same_size(&args[1], out)) return TN_DECLINED;
-  for (int64_t i = 0; i < out->u.v->numel; i++) floats(out)[i] = floats(&args[0])[i] * floats(&args[1])[i];
+  for (int64_t i = 0; i < out->u.v->numel; i++) floats(out)[i] = at(&args[0], out, i) * at(&args[1], out, i);
   return TN_OK;
 }
 
@@ -333,10 +341,9 @@ static tn_status relu(tn_call *call, const tn_value *args, tn_value *out) {
 /* threshold_backward(grad_output, self, threshold) */
 static tn_status threshold_backward(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
-  if (!same_size(&args[0], out) || !same_size(&args[1], out)) return TN_DECLINED;
   float threshold = HAS(DEFECT_GRADIENT) ? -1 : number(&args[2]);
   for (int64_t i = 0; i < out->u.v->numel; i++)
-    floats(out)[i] = floats(&args[1])[i] <= threshold ? 0 : floats(&args[0])[i];
+    floats(out)[i] = at(&args[1], out, i) <= threshold ? 0 : at(&args[0], out, i);
   return TN_OK;
 }
 
@@ -365,6 +372,12 @@ static tn_status sum(tn_call *call, const tn_value *args, tn_value *out) {
 static tn_status fill(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   for (int64_t i = 0; i < out->u.v->numel; i++) floats(out)[i] = number(&args[1]);
+  return TN_OK;
+}
+
+static tn_status zero(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call, (void)args;
+  memset(floats(out), 0, (size_t)out->u.v->numel * sizeof(float));
   return TN_OK;
 }
 
@@ -404,6 +417,7 @@ static const tn_kernel_def kernels[] = {K("add.Tensor", add),
                                         K("mm", mm),
                                         K("sum", sum),
                                         K("fill_.Scalar", fill),
+                                        K("zero_", zero),
                                         K("uniform_", uniform)};
 static const tn_kernel_def copy_kernel = TN_KERNEL("acme", "copy_", copy_wrong, TN_DTYPES_ALL);
 static const tn_kernel_def erf_kernel = K("erf", erf_missing);
@@ -423,8 +437,13 @@ __attribute__((destructor)) static void leave(void) {
   if (HAS(DEFECT_EXIT_ABORTS) && atomic_load(&n_live) > 0) abort();
 }
 
+/* Called by unload and by tn_shutdown. */
+static void shut_down(void) {
+  if (HAS(DEFECT_UNLOAD_ABORTS)) abort();
+}
+
 #if DEFECT == DEFECT_ANY_MAJOR || DEFECT == DEFECT_TABLE_END
-static const tn_plugin_info info = {.name = "acme", .version = "1.0", .init = init};
+static const tn_plugin_info info = {.name = "acme", .version = "1.0", .init = init, .shutdown = shut_down};
 /* With the defect it uses the host's own table, whose end it does not know. */
 static tn_status wrapped(const tn_host *host, tn_registration *reg) {
   TN_TRY(tn_kit_attach(host));
@@ -437,7 +456,7 @@ TN_EXPORT tn_status tenon_plugin_query(tn_query *query) {
   return tn_kit_answer(query, &info, TN_SANITIZER_HERE, wrapped);
 }
 #else
-TN_PLUGIN(.name = "acme", .version = "1.0", .init = init)
+TN_PLUGIN(.name = "acme", .version = "1.0", .init = init, .shutdown = shut_down)
 #endif
 
 /* A second name, for the defect of the file that shows it: every other build's linker hides it. */
