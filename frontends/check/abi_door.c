@@ -165,6 +165,7 @@ static void run(tni_check_report *r, const tni_check_context *c) {
   check_pure(r, &door);
   check_sizes(r, &door);
   check_ages(r, &door);
+  tni_door_close(&door);
 }
 
 const tni_check tni_check_abi_door = {

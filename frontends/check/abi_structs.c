@@ -53,6 +53,7 @@ static void init_with(tni_check_report *r, const tni_check_context *c, const cha
   tni_check_that(r, status == TN_OK || (is_refusal(status) && (said || bytes < sizeof(tn_host))), item,
                  "init answered \"%s\"%s%s; expected success, or a refusal in words", tn_status_name(status),
                  said ? ": " : " without words", tn_error_message());
+  tni_door_close(&door);
 }
 
 /* A host's table longer than this one's, page-aligned ends included. */
@@ -73,6 +74,7 @@ static void check_tables(tni_check_report *r, const tni_check_context *c) {
   for (size_t i = 0; i < door.n_faults; i++)
     tni_check_fail(r, door.faults[i].item, "%s", door.faults[i].words);
   if (!door.n_faults) tni_check_pass(r, "tables");
+  tni_door_close(&door);
 }
 
 static void run(tni_check_report *r, const tni_check_context *c) {

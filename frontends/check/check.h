@@ -55,6 +55,7 @@ typedef struct tni_check_context {
   size_t n_interfaces;
   uint32_t abi_major, abi_minor, needs_minor; /* the `abi` line */
   unsigned kinds;                             /* TNI_CHECK_... bits that hold for it */
+  char *manifest_text;                        /* owned by the context; claims point into it */
   const char *manifest_error;                 /* why the manifest could not be read, or NULL */
   const struct tni_check *check;              /* the one that runs; NULL in the runner */
 } tni_check_context;

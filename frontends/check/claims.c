@@ -117,12 +117,12 @@ void tni_claims_read(tni_check_context *c) {
   c->plugin = slash ? slash + 1 : c->file;
   c->version = "";
   tni_image image;
-  char *text = NULL;
-  c->manifest_error = tni_image_open(c->file, &image);
-  if (c->manifest_error) return;
-  if (tni_image_notes(&image, &text) == 0)
-    c->manifest_error = "has no Tenon manifest note: not a Tenon plugin";
+  char *text = NULL, *words = tni_image_open(c->file, &image);
+  if (!words && tni_image_notes(&image, &text) == 0)
+    words = tni_check_text("has no Tenon manifest note: not a Tenon plugin");
   tni_image_close(&image);
+  c->manifest_text = text ? text : words; /* one of the two */
+  c->manifest_error = words;
   if (!text) return;
   claims k = {0};
   char *state = NULL;
@@ -134,4 +134,13 @@ void tni_claims_read(tni_check_context *c) {
   c->layers = k.layers;
   c->interfaces = k.interfaces;
   c->kinds = kinds_of(c);
+}
+
+void tni_claims_free(tni_check_context *c) {
+  free((void *)(uintptr_t)c->devices);
+  free((void *)(uintptr_t)c->operators);
+  free((void *)(uintptr_t)c->kernels);
+  free((void *)(uintptr_t)c->layers);
+  free((void *)(uintptr_t)c->interfaces);
+  free(c->manifest_text);
 }

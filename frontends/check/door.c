@@ -291,7 +291,25 @@ tn_status tni_door_init(tni_door *door, const tn_host *table) {
   return door->answer.init(table, (tn_registration *)(void *)door);
 }
 
-bool tni_door_enter(tni_check_report *r, const tni_check_context *c, tni_door *out_door) {
+void tni_door_close(tni_door *door) {
+  for (size_t i = 0; i < door->n_backends; i++) free((void *)(uintptr_t)door->backends[i].device_name);
+  for (size_t i = 0; i < door->n_kernels; i++) {
+    free((void *)(uintptr_t)door->kernels[i].key);
+    free((void *)(uintptr_t)door->kernels[i].op);
+  }
+  for (size_t i = 0; i < door->n_layers; i++) free(door->layers[i]);
+  for (size_t i = 0; i < door->n_operators; i++) free(door->operators[i]);
+  for (size_t i = 0; i < door->n_interfaces; i++) free((void *)(uintptr_t)door->interfaces[i].name);
+  for (size_t i = 0; i < door->n_faults; i++) {
+    free(door->faults[i].item);
+    free(door->faults[i].words);
+  }
+  free(door->backends), free(door->kernels), free(door->layers);
+  free(door->operators), free(door->interfaces), free(door->faults);
+  *door = (tni_door){0};
+}
+
+static bool come_up(tni_check_report *r, const tni_check_context *c, tni_door *out_door) {
   char *words = tni_door_open(c->file, out_door);
   if (words) {
     tni_check_fail(r, "init", "%s", words);
@@ -311,6 +329,12 @@ bool tni_door_enter(tni_check_report *r, const tni_check_context *c, tni_door *o
   return tni_check_ok(r, status, "init", "init failed");
 }
 
+bool tni_door_enter(tni_check_report *r, const tni_check_context *c, tni_door *out_door) {
+  if (come_up(r, c, out_door)) return true;
+  tni_door_close(out_door);
+  return false;
+}
+
 /* ------------------------------------------------------------------ raw devices */
 
 void tni_door_devices(tni_check_report *r, const tni_check_context *c,
@@ -328,6 +352,7 @@ void tni_door_devices(tni_check_report *r, const tni_check_context *c,
     if (!tni_check_ok(r, status, def->device_name, "device_count failed")) continue;
     for (; device.index < device.count && device.index < 2; device.index++) visit(r, &device);
   }
+  tni_door_close(&door);
 }
 
 char *tni_raw_item(const tni_raw *device, const char *format, ...) {

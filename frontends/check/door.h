@@ -52,6 +52,9 @@ tn_status tni_door_init(tni_door *door, const tn_host *host);
  * without the hardware is a skip. */
 bool tni_door_enter(tni_check_report *r, const tni_check_context *c, tni_door *out_door);
 
+/* Gives back what was written down; the plugin stays as it is. Any door, also one that did not open. */
+void tni_door_close(tni_door *door);
+
 /* One usable device of a backend of the plugin. */
 typedef struct tni_raw {
   const tn_backend_def *def;

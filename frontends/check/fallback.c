@@ -95,6 +95,7 @@ static void run(tni_check_report *r, const tni_check_context *c) {
     start(r, c, "error", b->device_name);
     if ((b->flags & TN_BACKEND_CPU_FALLBACK) && tn_fallback_set) start(r, c, "allow", b->device_name);
   }
+  tni_door_close(&door);
 }
 
 const tni_check tni_check_fallback_named = {.name = "fallback.named",

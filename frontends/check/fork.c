@@ -136,6 +136,7 @@ static void run(tni_check_report *r, const tni_check_context *c) {
       tni_check_fail(r, name, "the process that forks %s", end.words);
     free(stage);
   }
+  tni_door_close(&door);
 }
 
 const tni_check tni_check_fork_contract = {

@@ -79,6 +79,8 @@ static void check_all_names(tni_check_report *r, const tni_check_context *c, con
   for (size_t i = 0; i < door->n_interfaces; i++)
     made[i] = tni_check_text("%s %u", door->interfaces[i].name, door->interfaces[i].version);
   check_names(r, "interface", listed, c->n_interfaces, made, door->n_interfaces);
+  for (size_t i = 0; i < c->n_interfaces; i++) free((void *)(uintptr_t)listed[i]);
+  for (size_t i = 0; i < door->n_interfaces; i++) free((void *)(uintptr_t)made[i]);
   free(listed);
   free(made);
 }
@@ -89,6 +91,7 @@ static void run(tni_check_report *r, const tni_check_context *c) {
   if (!tni_door_enter(r, c, &door)) return;
   check_all_names(r, c, &door);
   check_kernels(r, c, &door);
+  tni_door_close(&door);
   if (!c->kinds) tni_check_fail(r, "manifest", "it offers nothing: no device, kernel, layer or operator");
 }
 

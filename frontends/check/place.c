@@ -179,6 +179,10 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
   return remove(path);
 }
 
-void tni_place_remove(const tni_check_context *c) {
+void tni_place_remove(tni_check_context *c) {
   if (c->folder) nftw(c->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  tni_claims_free(c);
+  free((void *)(uintptr_t)c->folder);
+  free((void *)(uintptr_t)c->second);
+  free((void *)(uintptr_t)c->file);
 }

@@ -11,7 +11,7 @@
 /* Sets c->file (from a path as the user wrote it), c->self, c->second, c->folder, the claims, and this process's
  * environment. NULL, or what is wrong (owned). */
 char *tni_place_make(const char *path, tni_check_context *c);
-/* Removes the folder. */
-void tni_place_remove(const tni_check_context *c);
+/* Removes the folder, and gives back what the context owns. */
+void tni_place_remove(tni_check_context *c);
 
 #endif

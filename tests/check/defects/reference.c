@@ -377,7 +377,7 @@ static tn_status fill(tn_call *call, const tn_value *args, tn_value *out) {
 
 static tn_status zero(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call, (void)args;
-  memset(floats(out), 0, (size_t)out->u.v->numel * sizeof(float));
+  if (out->u.v->numel) memset(floats(out), 0, (size_t)out->u.v->numel * sizeof(float));
   return TN_OK;
 }
 
