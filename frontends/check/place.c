@@ -18,9 +18,9 @@
 #include "frontends/check/image.h"
 #include "frontends/check/tools.h"
 
-static const char *const unset[] = {"TENON_PLUGINS",    "TENON_PROVIDERS", "TENON_LAYERS",
-                                    "TENON_FALLBACK",   "TENON_SAFE_MODE", "TENON_TRUST",
-                                    "TENON_PLUGIN_PINS"};
+static const char *const unset[] = {"TENON_PLUGINS",  "TENON_PROVIDERS",  "TENON_LAYERS",
+                                    "TENON_FALLBACK", "TENON_SAFE_MODE",  "TENON_PROBE",
+                                    "TENON_PROBE_MS", "TENON_PLUGIN_PINS"};
 
 /* The second backend stands beside this program. */
 static char *find_second(const char *self) {
