@@ -197,7 +197,6 @@ void tn_shutdown(void) {
   tni_profile_stop();
   tni_autograd_stop();
   tni_parallel_stop();
-  tni_streams_free();
   tni_load_shutdown();
   tni_registry_lock();
   tni_rows_release();

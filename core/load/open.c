@@ -16,6 +16,7 @@
 
 #include "core/load/load_int.h"
 #include "core/memory/memory.h"
+#include "core/tensor/stream.h"
 
 enum { LOAD_NEW = 0, LOAD_READY = 1, LOAD_CLOSED = 2 };
 
@@ -262,6 +263,7 @@ void tni_load_shutdown(void) {
     drain();
     tni_pools_purge();
     tni_layer_states_drop();
+    tni_streams_free(); /* segments were given back on them */
     for (int pass = 0; pass < 2; ++pass) {
       for (tni_plugin *p = last_opened(pass == 0); p; p = last_opened(pass == 0)) {
         void (*fn)(void) = p->shutdown;

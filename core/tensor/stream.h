@@ -46,7 +46,7 @@ void tni_stream_release(tn_stream *stream);
 tn_status tni_stream_set_current(tn_device device, tn_stream *stream);
 /* Later work of `then` waits for what `first` has been given so far; both of this device, NULL: the default one. */
 tn_status tni_stream_order(tn_device device, const tn_stream *first, const tn_stream *then);
-/* At shutdown: those that nobody owns go back to their backends. */
+/* At shutdown, when devices are drained and their memory is given back: streams that nobody owns go, too. */
 void tni_streams_free(void);
 
 static inline bool tni_backend_has_streams(const tni_backend *b) { return b->def->stream_new != NULL; }

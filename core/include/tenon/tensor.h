@@ -22,7 +22,7 @@ extern "C" {
 typedef struct tn_options {
   tn_dtype dtype;     /* TN_DTYPE_NONE: default */
   bool has_device;    /* false: default device */
-  bool pin_memory;
+  bool pin_memory;    /* cpu only: memory pinned for a device, see tenon/stream.h */
   tn_device device;
   tn_layout layout;   /* 0: strided */
 } tn_options;
