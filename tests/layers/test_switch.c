@@ -84,3 +84,11 @@ TN_TEST(layer_switch, the_environment_names_layers) {
   TN_CHECK_CONTAINS(text, "autograd");
   free(text);
 }
+
+TN_TEST(layer_switch, what_the_user_took_out_is_refused_with_that_reason) {
+  char *text = shell("TENON_PLUGINS=off:keeper TENON_PLUGIN_PATH=" TN_LAYER_PLUGIN_DIR " " TN_TEST_CLI
+                     " bench --loop add_1_grad 1 --plugin-layers transparent,keeper 2>&1");
+  TN_CHECK_CONTAINS(text, "tenon: layer keeper: plugin keeper");
+  TN_CHECK_CONTAINS(text, "is rejected: switched off by TENON_PLUGINS");
+  free(text);
+}
