@@ -83,6 +83,18 @@ static tn_status host_call(const tn_op *op, const tn_value *args, tn_value *out)
   (void)op, (void)args, (void)out;
   return no("call");
 }
+static tn_status host_call_n(const tn_op *op, const tn_value *args, uint32_t n_args, tn_value *out) {
+  (void)op, (void)args, (void)n_args, (void)out;
+  return no("call_n");
+}
+static tn_status host_redispatch_n(tn_call *call, const tn_value *args, uint32_t n_args, tn_value *out) {
+  (void)call, (void)args, (void)n_args, (void)out;
+  return no("redispatch_n");
+}
+static uint32_t host_op_n_args(const tn_op *op) {
+  (void)op;
+  return 0;
+}
 static tn_status host_redispatch(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call, (void)args, (void)out;
   return no("redispatch");
@@ -254,6 +266,9 @@ static const tn_host host = {.struct_size = sizeof host,
                              .layer_slot = host_layer_slot,
                              .tensor_from_memory = host_tensor_from_memory,
                              .find_interface = host_find_interface,
+                             .call_n = host_call_n,
+                             .redispatch_n = host_redispatch_n,
+                             .op_n_args = host_op_n_args,
                              .pinned_alloc = host_pinned_alloc,
                              .pinned_free = host_pinned_free,
                              .profiler_attach = host_profiler_attach,
@@ -262,6 +277,11 @@ static const tn_host host = {.struct_size = sizeof host,
                              .range_end = host_range_end,
                              .compile = host_compile,
                              .compiled_free = host_compiled_free};
+
+#ifndef TN_ABI_FUTURE
+_Static_assert(sizeof host == offsetof(tn_host, compiled_free) + sizeof(void (*)(void)),
+               "a row was added: it has a place here");
+#endif
 
 const tn_host *tni_door_host(void) { return &host; }
 
