@@ -264,7 +264,9 @@ tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out) 
   if (op->flags & TN_OP_ALWAYS_BODY) return tni_body_step(call, args, out);
   if (op->write_args && op->form != TN_FORM_FUNCTIONAL) return run_in_place(call, args, out);
   if (op->write_args) TN_TRY(check_written(op, args)); /* beside results: running statistics */
-  if (op->flags & TN_OP_NONDIFF) return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
+  /* A body's own calls come from the top, where each would leave its history. */
+  if (op->flags & TN_OP_NONDIFF)
+    return op->body ? run_below(call, args, out) : tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
   if (!op->grad && op->body) return run_body(call, args, out);
   return run_functional(call, args, out);
 }

@@ -38,7 +38,7 @@ bool tni_ops_form_open(const tni_ops_op *functional, uint8_t form, tni_ops_op *o
 bool tni_ops_is_sample(const tni_ops_op *op, const tn_sample *sample);
 
 /* Samples of several blocks and threads, for operators of every kind of kernel; NULL for all others. The last one's
- * follower has another op. */
+ * follower has another op. `automatic`: very long, through the core only. */
 const tn_sample *tni_ops_large_samples(const char *functional);
 
 /* ------------------------------------------------------------------ cases */
@@ -120,8 +120,8 @@ void tni_ops_each_claim(tni_check_report *r, const tni_check_context *c, tn_dtyp
 
 /* Judges a result: true, or a finding that begins with `what` was reported. */
 bool tni_ops_judge(tni_ops_try *t, const char *what, tn_tensor *result, const rt *expected, double tolerance);
-/* A call failed. The same call on the CPU (for kernels on the CPU: its meta rule) decides: if that fails as well, the
- * sample does not suit the dtype, and the item is skipped; else it is a finding. */
+/* A call failed. Skipped: a kernel may decline, and a missing kernel is no wrong one; a sample that the CPU (for kernels
+ * on the CPU: the meta rule) refuses as well does not suit the dtype. Everything else is a finding. */
 void tni_ops_judge_failure(tni_ops_try *t, tn_status status);
 
 #endif

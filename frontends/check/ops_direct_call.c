@@ -316,7 +316,8 @@ static void try_kernel(tni_direct *d, const tn_kernel_def *k, tni_direct_way way
     for (const tn_sample *s = lists[l]; tni_ops_is_sample(&op, s); s++) {
       for (tn_dtype t = TN_BOOL; t <= TN_FLOAT64; t++) {
         if (k->dtypes && !(k->dtypes & TN_DTYPE_BIT(t))) continue;
-        if (l == 1 && t != TN_FLOAT32 && t != TN_FLOAT64 && t != TN_BFLOAT16) continue; /* time */
+        if (l == 1 && s->automatic) continue; /* time, as well */
+        if (l == 1 && t != TN_FLOAT32 && t != TN_FLOAT64 && t != TN_BFLOAT16) continue; /* time: the others are tried small */
         call = (tni_direct_call){.d = d, .kernel = k, .op = &op, .has_out_form = out_form};
         try_case(&call, s, t, way, visit);
       }

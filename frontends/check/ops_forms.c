@@ -113,7 +113,9 @@ static bool overlap_good(tni_ops_try *t, const tni_ops_op *form, tni_ops_case *c
   if (tn_tensor_dtype(self) != tn_tensor_dtype(result) || length < 3) return true;
   for (int d = nd - 1; d >= 0; d--) strides[d] = total, total *= tn_tensor_sizes(self)[d];
   tn_options options = like(self);
-  bool good = tn_zeros(&length, 1, &options, &base) == TN_OK;
+  void *zeros = calloc((size_t)length, tn_tensor_view(self)->itemsize); /* no operator: the device may have no such kernel */
+  bool good = zeros && tn_tensor_from_host(zeros, &length, 1, &options, &base) == TN_OK;
+  free(zeros);
   good = good && tn_as_strided(base, tn_tensor_sizes(self), (size_t)nd, strides, (size_t)nd, &zero, &input) == TN_OK;
   good = good && tn_as_strided(base, tn_tensor_sizes(self), (size_t)nd, strides, (size_t)nd, &one, &target) == TN_OK;
   if (good) {

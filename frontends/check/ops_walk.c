@@ -106,6 +106,16 @@ bool tni_ops_judge(tni_ops_try *t, const char *what, tn_tensor *result, const rt
   return good;
 }
 
+/* Does the sample itself name a dtype, so that the call may compute in another than the claimed one? */
+static bool names_dtype(const tn_sample *s) {
+  for (uint32_t i = 0; i < s->n_args; i++) {
+    if (s->args[i].kind == TN_SAMPLE_VALUE && s->args[i].value.kind == TN_VAL_DTYPE) return true;
+    for (uint32_t k = 0; k < s->args[i].n_tensors; k++)
+      if (s->args[i].tensors[k].dtype != TN_DTYPE_NONE) return true;
+  }
+  return false;
+}
+
 void tni_ops_judge_failure(tni_ops_try *t, tn_status status) {
   char words[TNI_OPS_WORDS];
   snprintf(words, sizeof words, "%s", tn_error_message());
@@ -119,7 +129,9 @@ void tni_ops_judge_failure(tni_ops_try *t, tn_status status) {
     if (expected == TN_OK) tni_ops_results_release(&r);
     tni_ops_case_release(&other);
   }
-  if (expected == status)
+  if (status == TN_ERR_MISSING_KERNEL || (status == TN_ERR_DTYPE && names_dtype(t->sample)))
+    tni_check_skip(t->r, t->item, "its kernel declines, and nobody else serves it: %s", words);
+  else if (expected == status)
     tni_check_skip(t->r, t->item, "the sample does not suit the dtype: %s", words);
   else
     tni_check_fail(t->r, t->item, "failed: %s: %s", tn_status_name(status), words);
