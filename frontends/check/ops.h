@@ -118,6 +118,10 @@ void tni_ops_each(tni_check_report *r, const tni_check_context *c, tn_dtype_mask
 /* The same, one call an operator and dtype: sample is NULL, item is "add.Tensor float32". */
 void tni_ops_each_claim(tni_check_report *r, const tni_check_context *c, tn_dtype_mask dtypes, void (*fn)(tni_ops_try *t));
 
+/* For kernels of a device that others own: runs the check in a process where no other provider of it stands in front.
+ * true: it has run, and there is nothing left to do. */
+bool tni_ops_run_alone(tni_check_report *r, const tni_check_context *c);
+
 /* Judges a result: true, or a finding that begins with `what` was reported. */
 bool tni_ops_judge(tni_ops_try *t, const char *what, tn_tensor *result, const rt *expected, double tolerance);
 /* A call failed. Skipped: a kernel may decline, and a missing kernel is no wrong one; a sample that the CPU (for kernels

@@ -71,6 +71,7 @@ static void try_operator(tni_ops_try *t, tn_dtype_mask dtypes, bool samples, try
 }
 
 static void each(tni_check_report *r, const tni_check_context *c, tn_dtype_mask dtypes, bool samples, try_fn fn) {
+  if (tni_ops_run_alone(r, c)) return;
   for (size_t k = 0; k < c->n_kernels; k++) {
     tn_dtype_mask claimed = union_of(c, k) & dtypes;
     tni_ops_op op = {0};

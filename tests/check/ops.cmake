@@ -1,5 +1,5 @@
 # Plugins for the checks of operators: kernels.c is a right backend, operators.c a plugin that keeps its word; each is
-# built once as it is and once for every defect.
+# built once as it is and once for every defect. provider.c stands behind other providers.
 set(TN_CHECK_KERNEL_DEFECTS tail in_order beyond rounding narrow empty mutates late_decline unsteady in_place overlap claims
     block backward scratch)
 set(TN_CHECK_OPERATOR_DEFECTS meta alias writes silent gradient second version samples)
@@ -17,6 +17,7 @@ endfunction()
 
 tn_check_variant(kernels kernels "")
 tn_check_variant(operators operators "")
+tn_check_variant(provider provider "")
 foreach(defect ${TN_CHECK_KERNEL_DEFECTS})
   tn_check_variant(kernels kernels_${defect} ${defect})
 endforeach()
