@@ -49,6 +49,18 @@ tn_status tn_plugin_get_interface(size_t i, size_t k, const char **out_name, uin
   return tni_report_interface(i, k, out_name, out_version);
 }
 
+tn_status tn_plugin_open(const char *name) {
+  TN_TRY(need(name, "tn_plugin_open", "name"));
+  return tni_plugin_open_named(name);
+}
+
+tn_status tn_plugin_unload(const char *name) {
+  TN_TRY(need(name, "tn_plugin_unload", "name"));
+  TN_TRY(tni_may_dispatch());
+  tni_autograd_stop(); /* its workers may wait on streams of the device; the next run starts them again */
+  return tni_plugin_unload(name);
+}
+
 tn_status tn_plugins_clear(const char *name, size_t *out_count) {
   TN_TRY(need(out_count, "tn_plugins_clear", "out_count"));
   TN_TRY(tni_load_init());

@@ -66,18 +66,6 @@ static void row_tensor_retain(tn_tensor *tensor) { tn_tensor_retain(tensor); }
 /* ------------------------------------------------------------------ services of minor 2 */
 
 static tn_status unserved(const char *row) { return TN_FAIL(TN_ERR_UNSUPPORTED, "this host does not serve %s", row); }
-static tn_status row_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table) {
-  (void)reg, (void)name, (void)version, (void)table;
-  return unserved("register_interface");
-}
-static tn_status row_tensor_from_memory(const tn_foreign_def *desc, tn_tensor **out_tensor) {
-  (void)desc, (void)out_tensor;
-  return unserved("tensor_from_memory");
-}
-static tn_status row_find_interface(const char *name, uint32_t version, const void **out_table) {
-  (void)name, (void)version, (void)out_table;
-  return unserved("find_interface");
-}
 static tn_status row_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled) {
   (void)def, (void)out_compiled;
   return unserved("compile");
@@ -117,11 +105,11 @@ static const tn_host host = {.struct_size = sizeof host,
                              .register_backend = tni_register_backend,
                              .register_layer = tni_register_layer,
                              .register_operator = tni_register_operator,
-                             .register_interface = row_register_interface,
+                             .register_interface = tni_register_interface,
                              .op_schema = row_op_schema,
                              .layer_slot = tni_layer_slot,
-                             .tensor_from_memory = row_tensor_from_memory,
-                             .find_interface = row_find_interface,
+                             .tensor_from_memory = tni_foreign_tensor,
+                             .find_interface = tni_interface_find,
                              .call_n = row_call_n,
                              .redispatch_n = tni_redispatch_n,
                              .op_n_args = row_op_n_args,

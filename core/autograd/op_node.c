@@ -211,6 +211,7 @@ tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_valu
   n->saved = (tni_saved *)(void *)(n + 1);
   n->n_saved = 0;
   n->has_tensors = false;
+  if (TNI_UNLIKELY(op->added)) atomic_fetch_add_explicit(&((tn_op *)(uintptr_t)op)->n_nodes, 1, memory_order_relaxed);
   for (uint32_t i = 0; i < n_outs; ++i) {
     if (TNI_LIKELY(outs[i] != NULL))
       tni_shape_set(&n->node.shapes[i], &outs[i]->view, &dims);
@@ -331,6 +332,8 @@ static void saved_release(tni_saved *s) {
 static void op_node_deinit(tni_node *node) {
   op_node *n = (op_node *)(void *)node;
   for (uint32_t i = 0; i < n->n_saved; ++i) saved_release(&n->saved[i]);
+  if (TNI_UNLIKELY(n->op->added))
+    atomic_fetch_sub_explicit(&((tn_op *)(uintptr_t)n->op)->n_nodes, 1, memory_order_relaxed);
 }
 
 enum { READER = 1u, FREE_ASKED = 1u << 16, READERS = FREE_ASKED - 1 };

@@ -21,8 +21,6 @@
 #include "core/tensor/tensor.h"
 #include "registry/schema.h"
 
-typedef struct tni_plugin tni_plugin; /* core/load/plugin.h */
-
 /* One registered kernel: who gave it, and what it claims. Immutable once registered; lives until exit. */
 typedef struct tni_kernel {
   tn_kernel_fn fn;
@@ -92,6 +90,8 @@ struct tn_op {
   tni_kernel *kernels;      /* functional and own-entry operators only; guarded by the registry lock */
   uint32_t index;           /* position in the table */
   tn_meta meta_preset;      /* a meta rule's surroundings, as far as they are the operator's */
+  bool added;               /* by a plugin; then: */
+  _Atomic uint32_t n_nodes; /* autograd nodes of it that live */
 };
 
 /* ------------------------------------------------------------------ calling */
@@ -173,6 +173,16 @@ tn_op *tni_op_at(size_t i);
 /* Adds or takes back a kernel, and resets the op's cell for its key to tni_cell_build. Registry lock held. */
 tn_status tni_op_add_kernel(tn_op *op, tni_kernel *kernel);
 void tni_op_remove_kernel(tn_op *op, tni_kernel *kernel);
+/* Takes all kernels of a plugin out, or, out of memory, none. They stay allocated. Registry lock held. */
+tn_status tni_kernels_retire(const char *plugin);
+/* Kernels that other plugins gave an operator, fallbacks of layers aside; *out_other: one of them, if there are any. */
+size_t tni_kernels_of_others(const tn_op *op, const char *plugin, const char **out_other);
+/* An operator goes, and its handles answer in words. Room for n of them is made before, since this cannot fail. */
+tn_status tni_op_retire_prepare(size_t n);
+void tni_op_retire(tn_op *op);
+void tni_op_unlist(tn_op *op); /* out of the names and the count; the record stays */
+/* From now on every call is answered in words: exit has begun. */
+void tni_rows_end(void);
 /* Order of providers (DESIGN 4). */
 bool tni_kernel_before(const tni_kernel *a, const tni_kernel *b);
 /* Why a kernel would be passed over for this compute dtype and rank: NULL if it would not. Static words or in

@@ -61,6 +61,7 @@ void tni_row_publish(tn_op *op, const tni_row *row) {
 }
 
 void tni_rows_cover(const tni_row *cover) {
+  if (over_all == &tni_exit_row) return; /* nothing comes after it */
   over_all = cover;
   for (size_t i = 0; i < tni_op_count(); ++i) {
     tn_op *op = tni_op_at(i);
@@ -111,6 +112,15 @@ tn_status tni_rows_reset(tn_op *op, uint8_t bit) {
     if (other->functional == op && other != op) TN_TRY(reset_one(other, bit));
   }
   return TN_OK;
+}
+
+void tni_row_retire(tn_op *op, const tni_row *row) {
+  tni_row *old = (tni_row *)(uintptr_t)atomic_load_explicit(&op->own_row, memory_order_relaxed);
+  atomic_store_explicit(&op->own_row, row, memory_order_release);
+  atomic_store_explicit(&op->row, row, memory_order_release);
+  if (is_first(old)) return;
+  old->older = retired;
+  retired = old;
 }
 
 void tni_row_drop(tn_op *op) {
@@ -216,6 +226,8 @@ tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
     const tni_backend *backend; /* the default device may be named by nobody before its first use */
     TN_TRY(tni_backend_open(tni_backend_name(bit), &backend));
   }
+  if (bit < TN_BACKEND_LIMIT && tni_backend_get(bit)->closed)
+    return tn_fail(TN_ERR_STATE, "device %s was unloaded: opening it by name loads its plugin again", tni_backend_name(bit));
   if (bit != TN_BACKEND_META) tni_open_providers(op->functional, bit);
   tni_registry_lock();
   const tni_cell *cell = NULL;

@@ -14,6 +14,10 @@ tn_status tni_row_first(const tn_op *op, const tni_row **out_row);
 /* After the kernels of (op, bit) changed: op's cell, and that of its in-place and out forms, is built anew at
  * its next call. */
 tn_status tni_rows_reset(tn_op *op, uint8_t bit);
+/* An operator that goes gets a constant row, which nothing covers; the old row is kept for calls that read it. */
+void tni_row_retire(tn_op *op, const tni_row *row);
+/* Over all operators once exit has begun; every cell answers in words. */
+extern const tni_row tni_exit_row;
 /* The operator goes: its rows too (nothing may have called it). */
 void tni_row_drop(tn_op *op);
 /* Publishes op's own row, and as the row of calls from the top what stands over all, if anything does. */

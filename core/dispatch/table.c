@@ -154,6 +154,7 @@ tn_status tni_op_add(const tn_operator_def *def, const char *plugin, tn_op **out
   tn_op *op = tni_alloc_zero(sizeof *op);
   if (!op) return tni_oom(sizeof *op, "an operator");
   op->index = (uint32_t)(TNI_OP_COUNT + table.n_added);
+  op->added = true;
   tn_status status = record_fill(op, def);
   if (status == TN_OK && tni_map_get(&table.names, op->name))
     status = tn_fail(TN_ERR_PLUGIN, "operator %s exists already; plugin %s cannot add it", op->name, plugin);
@@ -169,9 +170,8 @@ tn_status tni_op_add(const tn_operator_def *def, const char *plugin, tn_op **out
   return TN_OK;
 }
 
-void tni_op_remove(tn_op *op) {
+void tni_op_unlist(tn_op *op) {
   size_t at = op->index - TNI_OP_COUNT;
-  if (at >= table.n_added || table.added[at] != op) return;
   tni_map_remove(&table.names, op->name);
   for (size_t i = at + 1; i < table.n_added; ++i) {
     table.added[i - 1] = table.added[i];
@@ -179,6 +179,12 @@ void tni_op_remove(tn_op *op) {
   }
   table.n_added--;
   atomic_store_explicit(&table.n, TNI_OP_COUNT + table.n_added, memory_order_release);
+}
+
+void tni_op_remove(tn_op *op) {
+  size_t at = op->index - TNI_OP_COUNT;
+  if (at >= table.n_added || table.added[at] != op) return;
+  tni_op_unlist(op);
   tni_row_drop(op);
   tni_schema_release((tni_schema *)(uintptr_t)op->schema);
   tni_free(op);

@@ -125,9 +125,24 @@ static void hand_over(tn_registration *reg) {
     const tni_backend *b = reg->backends.items[i];
     if (b->def->flags & TN_BACKEND_INLINE_MEMORY)
       atomic_fetch_or_explicit(&tni_inline_backends, 1u << b->id, memory_order_relaxed);
+    reg->backends.items[i]->older = (tni_backend *)(uintptr_t)tni_backend_get(b->id);
     atomic_store_explicit(&tni_backends[b->id], b, memory_order_release);
   }
+  reg->plugin->tables = reg->tables;
+  reg->tables = NULL;
+  reg->committed = true;
   reg->kernels.count = reg->operators.count = reg->layers.count = reg->backends.count = 0;
+}
+
+void tni_commit_retire(const tni_plugin *p) {
+  size_t kept = 0;
+  for (size_t i = 0; i < fallbacks.count; ++i)
+    if (strcmp(fallbacks.items[i]->plugin, p->name) != 0) fallbacks.items[kept++] = fallbacks.items[i];
+  fallbacks.count = kept;
+  for (size_t i = 0; i < p->manifest->layers.count; ++i) {
+    int bit = tni_key_find(p->manifest->layers.items[i].name);
+    if (bit >= 0) atomic_store_explicit(&layer_defs[bit], NULL, memory_order_release);
+  }
 }
 
 tn_status tni_commit(tn_registration *reg) {

@@ -148,7 +148,7 @@ static tn_status check_backend(const tn_backend_def *def) {
   return TN_OK;
 }
 
-tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend) {
+tn_status tni_backend_copy(const tn_backend_def *def, tni_plugin *plugin, tni_backend **out_backend) {
   TN_TRY(check_backend(def));
   uint8_t id;
   TN_TRY(tni_key_backend(def->device_name, &id));
@@ -158,7 +158,8 @@ tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend)
   block->def.struct_size = sizeof block->def;
   block->def.device_name = tni_backend_name(id);
   tni_fork_state_init(&block->fork, &block->def, tni_backend_name(id));
-  block->backend = (tni_backend){.id = id, .def = &block->def, .name = tni_backend_name(id), .fork = &block->fork};
+  block->backend = (tni_backend){.id = id, .def = &block->def, .name = tni_backend_name(id), .fork = &block->fork,
+                                  .plugin = plugin};
   *out_backend = &block->backend;
   return TN_OK;
 }
@@ -174,6 +175,77 @@ void tni_backend_free(tni_backend *backend) {
   tni_free(backend->generators);
   tni_free(backend);
 }
+
+/* ------------------------------------------------------------------ what an unloaded backend leaves */
+
+static tn_status gone(void *ctx) {
+  if (tni_exiting())
+    return TN_FAIL(TN_ERR_STATE, "the process is ending: device %s is not called any more", (const char *)ctx);
+  return TN_FAIL(TN_ERR_STATE, "device %s was unloaded: opening it by name loads its plugin again", (const char *)ctx);
+}
+static tn_status gone_count(void *ctx, int32_t *out_count) {
+  *out_count = 0;
+  return gone(ctx);
+}
+static tn_status gone_alloc(void *ctx, int32_t index, uint64_t size_bytes, void *stream, tn_memory *out_memory) {
+  (void)index, (void)size_bytes, (void)stream, (void)out_memory;
+  return gone(ctx);
+}
+static void gone_free(void *ctx, int32_t index, const tn_memory *memory, void *stream) {
+  (void)ctx, (void)index, (void)memory, (void)stream;
+}
+static tn_status gone_from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, const void *host,
+                                uint64_t size_bytes, void *stream) {
+  (void)index, (void)mem, (void)offset_bytes, (void)host, (void)size_bytes, (void)stream;
+  return gone(ctx);
+}
+static tn_status gone_to_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, void *host,
+                              uint64_t size_bytes, void *stream) {
+  (void)index, (void)mem, (void)offset_bytes, (void)host, (void)size_bytes, (void)stream;
+  return gone(ctx);
+}
+
+/* Devices, generators and (closed) pools stay those of the backend: threads may hold them. A fork loses nothing of it. */
+static void bury(const tni_backend *backend, backend_block *block) {
+  block->def = (tn_backend_def){.struct_size = sizeof block->def,
+                                .flags = backend->def->flags & TN_BACKEND_HOST_MEMORY,
+                                .device_name = backend->name,
+                                .alignment_bytes = backend->def->alignment_bytes,
+                                .ctx = (void *)(uintptr_t)backend->name,
+                                .device_count = gone_count,
+                                .alloc = gone_alloc,
+                                .free = gone_free,
+                                .from_host = gone_from_host,
+                                .to_host = gone_to_host};
+  block->backend = *backend;
+  block->backend.def = &block->def;
+  tni_fork_state_init(&block->fork, &block->def, backend->name);
+  block->backend.fork = &block->fork;
+  block->backend.pinned = NULL;
+  block->backend.closed = true;
+  block->backend.older = (tni_backend *)(uintptr_t)backend;
+}
+
+tn_status tni_backend_tombstone(const tni_backend *backend, tni_backend **out_tombstone) {
+  backend_block *block = tni_alloc_zero(sizeof *block);
+  if (!block) return tni_oom(sizeof *block, "a backend's record");
+  bury(backend, block);
+  *out_tombstone = &block->backend;
+  return TN_OK;
+}
+
+/* Rows of host memory are plain C and go on: what is freed then is freed. */
+void tni_backends_end(void) {
+  static backend_block blocks[TN_BACKEND_LIMIT];
+  for (uint8_t id = 0; id < TN_BACKEND_LIMIT; ++id) {
+    const tni_backend *b = tni_backend_get(id);
+    if (!b || b->closed || !b->plugin || (b->def->flags & TN_BACKEND_HOST_MEMORY)) continue;
+    bury(b, &blocks[id]);
+    atomic_store_explicit(&tni_backends[id], &blocks[id].backend, memory_order_release);
+  }
+}
+
+/* ------------------------------------------------------------------ devices */
 
 static tn_status make_generators(tni_backend *b, int32_t n) {
   b->generators = tni_alloc_zero((size_t)n * sizeof *b->generators);

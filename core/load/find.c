@@ -61,7 +61,8 @@ static tn_status resolve_privateuse1(const char **out_device) {
 
 static const tni_backend *find_published(const char *device) {
   int bit = tni_key_find(device);
-  return bit < 0 ? NULL : tni_backend_get((uint8_t)bit);
+  const tni_backend *b = bit < 0 ? NULL : tni_backend_get((uint8_t)bit);
+  return b && !b->closed ? b : NULL;
 }
 
 static tn_status fail_unknown(const char *device) {
@@ -104,7 +105,8 @@ tn_status tni_backend_open(const char *device_name, const tni_backend **out_back
 void tni_open_all_backends(void) {
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     tni_plugin *p = tni_plugin_at(i);
-    if (tni_plugin_state(p) == TN_PLUGIN_LOADABLE && p->manifest->devices.count) (void)open_locked(p);
+    if (tni_plugin_state(p) == TN_PLUGIN_LOADABLE && p->manifest->devices.count && !atomic_load(&p->unloaded))
+      (void)open_locked(p);
   }
 }
 
@@ -140,7 +142,8 @@ void tni_open_providers(const tn_op *op, uint8_t bit) {
   if (!key) return;
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     tni_plugin *p = tni_plugin_at(i);
-    if (tni_plugin_state(p) != TN_PLUGIN_LOADABLE || !lists_kernel(p, key, op->name)) continue;
+    if (tni_plugin_state(p) != TN_PLUGIN_LOADABLE || atomic_load(&p->unloaded) || !lists_kernel(p, key, op->name))
+      continue;
     tn_status status = open_locked(p);
     if (status != TN_OK && tni_plugin_state(p) == TN_PLUGIN_LOADABLE)
       tn_log(TN_LOG_WARN, "plugin %s lists %s on %s and could not be opened now: %s", p->name, op->name, key,
@@ -153,7 +156,7 @@ tn_status tni_open_operator(const char *op_name) {
   size_t n = strlen(op_name);
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     tni_plugin *p = tni_plugin_at(i);
-    if (!p->manifest) continue;
+    if (!p->manifest || atomic_load(&p->unloaded)) continue;
     for (size_t k = 0; k < p->manifest->operators.count; ++k) {
       const char *schema = p->manifest->operators.items[k];
       if (strncmp(schema, op_name, n) != 0 || !strchr("( ", schema[n])) continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Names of key bits. A backend gets its id when it is named for the first time and a layer its bit when the
- * order is solved; neither is ever taken back, because tensors and threads hold bits. Readers need no lock: an
- * entry is written once.
+ * order is solved; neither is ever taken back, because tensors and threads hold bits, except by the rollback of the
+ * transaction that gave it, which nobody has seen. Readers need no lock: names live as long as the process.
  */
 #include "core/load/load_int.h"
 
@@ -38,11 +38,8 @@ bool tni_key_reserved(const char *name) {
   return false;
 }
 
-static tn_status put_name(const char *name, unsigned bit) {
-  char *copy = tni_strdup(name);
-  if (!copy) return tni_oom(strlen(name) + 1, "a key's name");
-  atomic_store_explicit(&names[bit], copy, memory_order_release);
-  return TN_OK;
+static void put_name(const char *name, unsigned bit) {
+  atomic_store_explicit(&names[bit], name, memory_order_release);
 }
 
 tn_status tni_key_backend(const char *name, uint8_t *out_id) {
@@ -55,7 +52,7 @@ tn_status tni_key_backend(const char *name, uint8_t *out_id) {
       return TN_FAIL(TN_ERR_UNAVAILABLE,
                      "no id is left for device %s: all %d are in use and none is ever reused", name,
                      TN_BACKEND_LIMIT);
-    TN_TRY(put_name(name, bit));
+    put_name(name, bit);
   }
   *out_id = (uint8_t)(known < 0 ? bit : (unsigned)known);
   return TN_OK;
@@ -63,5 +60,21 @@ tn_status tni_key_backend(const char *name, uint8_t *out_id) {
 
 tn_status tni_key_layer(const char *name, unsigned bit) {
   const char *at = name_at(bit);
-  return at && strcmp(at, name) == 0 ? TN_OK : put_name(name, bit);
+  if (at && strcmp(at, name) == 0) return TN_OK;
+  char *copy = tni_strdup(name);
+  if (!copy) return tni_oom(strlen(name) + 1, "a key's name");
+  put_name(copy, bit);
+  return TN_OK;
+}
+
+uint32_t tni_keys_named(void) {
+  uint32_t mask = 0;
+  for (unsigned bit = 0; bit < TN_BACKEND_LIMIT; ++bit)
+    if (name_at(bit)) mask |= 1u << bit;
+  return mask;
+}
+
+void tni_keys_restore(uint32_t mask) {
+  for (unsigned bit = 0; bit < TN_BACKEND_LIMIT; ++bit)
+    if (!(mask >> bit & 1)) atomic_store_explicit(&names[bit], NULL, memory_order_release);
 }

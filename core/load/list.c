@@ -64,19 +64,13 @@ typedef struct tni_old_words {
   char *words;
 } tni_old_words;
 
-void tni_plugin_set(tni_plugin *p, tn_plugin_state state) {
-  if (!atomic_load_explicit(&p->reason, memory_order_relaxed))
-    atomic_store_explicit(&p->reason, tni_error_take(), memory_order_release);
-  atomic_store_explicit(&p->state, state, memory_order_release);
-}
-
 /* Without memory for the record the old words are lost to everybody but a report that holds them. */
-void tni_plugin_reset(tni_plugin *p) {
+void tni_plugin_set(tni_plugin *p, tn_plugin_state state) {
   char *words = tni_error_take(), *was = atomic_exchange(&p->reason, words);
   tni_old_words *old = was ? malloc(sizeof *old) : NULL;
   if (old) {
     *old = (tni_old_words){p->old_reasons, was};
     p->old_reasons = old;
   }
-  atomic_store_explicit(&p->state, TN_PLUGIN_LOADABLE, memory_order_release);
+  atomic_store_explicit(&p->state, state, memory_order_release);
 }

@@ -48,6 +48,9 @@ bool tni_exiting(void);
 /* TN_ERR_STATE with words if this thread is inside a plugin's init, where dispatch is forbidden, and after
  * tni_load_shutdown. */
 tn_status tni_may_dispatch(void);
+/* Opens a plugin by its name, also one that was unloaded; takes one out of all tables, or says what is in use. */
+tn_status tni_plugin_open_named(const char *name);
+tn_status tni_plugin_unload(const char *name);
 /* Drains devices, then calls layers' and backends' shutdown. Workers must have stopped. */
 void tni_load_shutdown(void);
 
@@ -56,6 +59,10 @@ tn_status tni_register_kernel(tn_registration *reg, const tn_kernel_def *def);
 tn_status tni_register_backend(tn_registration *reg, const tn_backend_def *def);
 tn_status tni_register_layer(tn_registration *reg, const tn_layer_def *def);
 tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def);
+tn_status tni_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table);
+/* Rows that a plugin calls at any other time: find_interface, tensor_from_memory. */
+tn_status tni_interface_find(const char *name, uint32_t version, const void **out_table);
+tn_status tni_foreign_tensor(const tn_foreign_def *desc, tn_tensor **out_tensor);
 
 /* Lists for the API; strings live as long as the process. Valid after tni_load_init. */
 size_t tni_report_plugin_count(void);

@@ -26,8 +26,6 @@ void tni_list_deinit(tni_plugin_list *list); /* only for lists that were never p
 void tni_list_publish(tni_plugin_list *list);
 /* Stores the thread's words as the reason, then the state. */
 void tni_plugin_set(tni_plugin *p, tn_plugin_state state);
-/* Loadable again, with the thread's words as a remark (none: ""). Loader lock held. */
-void tni_plugin_reset(tni_plugin *p);
 
 /* ------------------------------------------------------------------ search.c */
 
@@ -149,8 +147,12 @@ tn_status tni_order_layers(tni_plugin_list *list);
 
 const char *tni_key_name(unsigned bit);  /* NULL if the bit is not in use */
 bool tni_key_reserved(const char *name); /* a key of the core: no plugin may offer it */
-/* The id of a device name, given now if it has none. Loader lock held. */
+/* The id of a device name, given now if it has none; the name must live as long as the process (a manifest's does).
+ * Loader lock held. */
 tn_status tni_key_backend(const char *name, uint8_t *out_id);
+/* Which backend ids have a name, and back to that. */
+uint32_t tni_keys_named(void);
+void tni_keys_restore(uint32_t mask);
 /* Fixes a layer's bit. name is copied. */
 tn_status tni_key_layer(const char *name, unsigned bit);
 
@@ -202,6 +204,9 @@ struct tn_registration {
     size_t count, capacity;
   } layers;
   tn_dtype_mask *seen; /* per manifest kernel: dtypes registered so far */
+  const void **tables; /* per manifest interface */
+  uint32_t keys;       /* tni_keys_named before */
+  bool committed;
   size_t n_skipped;    /* kernels that this host has no use for */
   const char *first_skipped;
   tn_status failed; /* the first register call that failed; its words are kept */
@@ -218,12 +223,29 @@ tn_status tni_commit(tn_registration *reg);
 /* A full-size private copy; its strings are copied as well. */
 tn_status tni_operator_copy(const tn_operator_def *def, tn_operator_def **out_copy);
 void tni_operator_free(tn_operator_def *def); /* NULL is allowed */
-tn_status tni_backend_copy(const tn_backend_def *def, tni_backend **out_backend);
+/* def->device_name must live as long as the process. */
+tn_status tni_backend_copy(const tn_backend_def *def, tni_plugin *plugin, tni_backend **out_backend);
 void tni_backend_free(tni_backend *backend); /* one that was never published; NULL is allowed */
 /* Asks how many devices there are, makes their generators. 0 devices: TN_ERR_UNAVAILABLE with words. */
 tn_status tni_backend_count_devices(tni_backend *backend);
 /* Copies min(struct_size, size) bytes of a cold struct into zeroed memory of size bytes. */
 void tni_copy_sized(void *to, size_t size, const void *from);
+
+/* Rows of backends that are published no more, for tensors that outlive it: they answer in words. */
+tn_status tni_backend_tombstone(const tni_backend *backend, tni_backend **out_tombstone);
+void tni_backends_end(void); /* exit has begun: the same for every device whose memory the host does not see */
+/* Takes the plugin's layers and its fallbacks for later operators out. Registry lock held. */
+void tni_commit_retire(const tni_plugin *p);
+
+/* ------------------------------------------------------------------ interface.c */
+
+tn_status tni_interface_add(tn_registration *reg, const char *name, uint32_t version, const void *table);
+tn_status tni_interfaces_check(const tn_registration *reg);
+
+/* ------------------------------------------------------------------ foreign.c */
+
+/* The plugin whose code an address is in, or NULL. */
+tni_plugin *tni_plugin_of_code(const void *address);
 
 /* ------------------------------------------------------------------ meta.c */
 

@@ -12,6 +12,7 @@
  * A handler registered after each init runs before the destructors of that plugin and of what it pulled in; from
  * then on no plugin is called (tni_exiting).
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "core/load/load_int.h"
@@ -65,7 +66,14 @@ static void unlock_after_fork(void) {
 TNI_FORK_PART(loader, TNI_FORK_LOADER, lock_before_fork, unlock_after_fork, unlock_after_fork);
 
 bool tni_exiting(void) { return atomic_load_explicit(&exiting, memory_order_relaxed); }
-static void exit_begins(void) { atomic_store_explicit(&exiting, true, memory_order_relaxed); }
+/* Threads that go on computing while the process ends get words: what their plugins need is going. */
+static void exit_begins(void) {
+  if (atomic_exchange_explicit(&exiting, true, memory_order_relaxed)) return;
+  tni_registry_lock();
+  tni_rows_end();
+  tni_backends_end();
+  tni_registry_unlock();
+}
 
 /* ------------------------------------------------------------------ start */
 
@@ -191,6 +199,8 @@ static tn_status bring_up(tni_plugin *p) {
   void *address;
   TN_TRY(tni_dl_symbol(p, TN_PLUGIN_SYMBOL, &address));
   memcpy(&p->query, &address, sizeof address);
+  Dl_info info;
+  if (dladdr(address, &info)) p->code = info.dli_fbase;
   tn_query q;
   TN_TRY(negotiate(p, &q));
   tn_registration reg;
@@ -200,6 +210,7 @@ static tn_status bring_up(tni_plugin *p) {
   if (status == TN_OK) {
     p->shutdown = q.shutdown;
     p->open_order = ++n_opened;
+    atomic_store(&p->unloaded, false);
     if (p->manifest->thread_runtime) tni_parallel_use_runtime(p->manifest->thread_runtime, p->name);
     note_leftovers(&reg, missing);
   }

@@ -234,7 +234,8 @@ static void forget(tni_plugin *p) {
   if (!known) return;
   known->older = p->forgotten;
   p->forgotten = known;
-  if (tni_plugin_state(p) == TN_PLUGIN_QUARANTINED) tni_plugin_reset(p);
+  tn_error_clear();
+  if (tni_plugin_state(p) == TN_PLUGIN_QUARANTINED) tni_plugin_set(p, TN_PLUGIN_LOADABLE);
 }
 
 tn_status tni_probes_clear(const char *plugin, size_t *out_count) {

@@ -46,11 +46,11 @@ static tn_status note(tn_registration *reg, tn_status status) {
   return status;
 }
 
-static tn_status check_open(const tn_registration *reg, const void *def, const char *what) {
+static tn_status check_open(tn_registration *reg, const void *def, const char *what) {
   if (!reg || reg != active)
     return TN_FAIL(TN_ERR_STATE, "%s: things are registered inside init, with the registration it was given",
                    what);
-  if (!def) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: the definition is NULL", what);
+  if (!def) return note(reg, TN_FAIL(TN_ERR_INVALID_ARGUMENT, "%s: the definition is NULL", what));
   return TN_OK;
 }
 
@@ -82,23 +82,25 @@ static tn_status claim_kernel(tn_registration *reg, const tn_kernel_def *def, co
   return TN_OK;
 }
 
-static bool offers_device(const char *name) {
+/* The name as a manifest has it, which lives as long as the process. */
+static const char *offered_device(const char *name) {
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     const tni_plugin *p = tni_plugin_at(i);
-    if (p->manifest && tni_plugin_state(p) != TN_PLUGIN_REJECTED &&
-        tni_manifest_has_device(p->manifest, name))
-      return true;
+    if (!p->manifest || tni_plugin_state(p) == TN_PLUGIN_REJECTED) continue;
+    for (size_t k = 0; k < p->manifest->devices.count; ++k)
+      if (strcmp(p->manifest->devices.items[k].name, name) == 0) return p->manifest->devices.items[k].name;
   }
-  return false;
+  return NULL;
 }
 
 /* *out_bit: -1 if nobody has this key. */
 static tn_status find_key(const char *key, int *out_bit) {
   if (tni_key_reserved(key)) return TN_FAIL(TN_ERR_PLUGIN, "kernels under the key %s are the core's", key);
   *out_bit = tni_key_find(key);
-  if (*out_bit >= 0 || !offers_device(key)) return TN_OK;
+  const char *lasting = *out_bit < 0 ? offered_device(key) : NULL;
+  if (!lasting) return TN_OK;
   uint8_t id;
-  TN_TRY(tni_key_backend(key, &id));
+  TN_TRY(tni_key_backend(lasting, &id));
   *out_bit = id;
   return TN_OK;
 }
@@ -219,7 +221,8 @@ static tn_status add_backend(tn_registration *reg, const tn_backend_def *given) 
     if (strcmp(reg->backends.items[i]->name, def.device_name) == 0)
       return TN_FAIL(TN_ERR_PLUGIN, "device %s is registered twice", def.device_name);
   TN_TRY(tni_grow(&reg->backends.items, &reg->backends.capacity, reg->backends.count, sizeof(tni_backend *)));
-  tn_status status = tni_backend_copy(&def, &reg->backends.items[reg->backends.count]);
+  def.device_name = offered_device(def.device_name);
+  tn_status status = tni_backend_copy(&def, reg->plugin, &reg->backends.items[reg->backends.count]);
   if (status != TN_OK) return TN_WRAP(status, "device %s", def.device_name);
   ++reg->backends.count;
   return TN_OK;
@@ -293,13 +296,24 @@ tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def
   return note(reg, add_operator(reg, def));
 }
 
+tn_status tni_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table) {
+  TN_TRY(check_open(reg, name, "register_interface"));
+  return note(reg, tni_interface_add(reg, name, version, table));
+}
+
 /* ------------------------------------------------------------------ begin, check, end */
 
 tn_status tni_transaction_begin(tni_plugin *p, tn_registration *out_reg) {
   *out_reg = (tn_registration){.plugin = p};
   size_t bytes = p->manifest->kernels.count * sizeof *out_reg->seen;
   out_reg->seen = tni_alloc_zero(bytes ? bytes : sizeof *out_reg->seen);
-  if (!out_reg->seen) return tni_oom(bytes, "a registration");
+  out_reg->tables = tni_alloc_zero((p->manifest->interfaces.count + 1) * sizeof *out_reg->tables);
+  if (!out_reg->seen || !out_reg->tables) {
+    tni_free(out_reg->seen);
+    tni_free(out_reg->tables);
+    return tni_oom(bytes, "a registration");
+  }
+  out_reg->keys = tni_keys_named();
   active = out_reg;
   return TN_OK;
 }
@@ -347,11 +361,12 @@ tn_status tni_transaction_check(tn_registration *reg) {
       found = strcmp(reg->layers.items[k]->name, m->layers.items[i].name) == 0;
     if (!found) return fail_omitted("layer", m->layers.items[i].name);
   }
-  return TN_OK;
+  return tni_interfaces_check(reg);
 }
 
 void tni_transaction_end(tn_registration *reg) {
   active = NULL;
+  if (!reg->committed) tni_keys_restore(reg->keys);
   for (size_t i = 0; i < reg->kernels.count; ++i) tni_free(reg->kernels.items[i].kernel);
   for (size_t i = 0; i < reg->operators.count; ++i) tni_operator_free(reg->operators.items[i].def);
   for (size_t i = 0; i < reg->backends.count; ++i) tni_backend_free(reg->backends.items[i]);
@@ -361,5 +376,6 @@ void tni_transaction_end(tn_registration *reg) {
   tni_free(reg->backends.items);
   tni_free(reg->layers.items);
   tni_free(reg->seen);
+  tni_free(reg->tables);
   tni_free(reg->failed_words);
 }

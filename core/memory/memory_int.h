@@ -81,6 +81,7 @@ struct tni_pool {
   tni_fork_state *fork;
   tni_fork_state own_fork;
   int32_t generation; /* of forks, that its memory belongs to */
+  _Atomic bool closed; /* its backend was unloaded: requests fail in words, nothing of it is called */
   _Atomic uint32_t purges;
   tni_segment *segments;
   tni_memory_stream *streams;

@@ -44,6 +44,12 @@ static bool is_lost(const tni_pool *pool) {
   return TNI_UNLIKELY(pool->options.def->fork != TN_FORK_SAFE && pool->generation != tni_fork_generation());
 }
 
+/* After exit began no plugin is called (tni_exiting), except for the host's memory, whose rows are plain C. */
+static bool is_over(const tni_pool *pool) {
+  return TNI_UNLIKELY(tni_exiting() &&
+                      (!(pool->options.def->flags & TN_BACKEND_HOST_MEMORY) || pool->options.pinned));
+}
+
 /* ------------------------------------------------------------------ life of a pool */
 
 tn_status tni_pool_new(const tni_pool_options *options, tni_pool **out_pool) {
@@ -101,7 +107,7 @@ bool tni_pool_wait(tni_pool *pool) {
 }
 
 void tni_pool_purge_locked(tni_pool *pool) {
-  if (is_lost(pool)) return;
+  if (is_lost(pool) || pool->closed || is_over(pool)) return;
   char *words = tni_error_take();
   bool all_done = !pool->asynchronous || tni_pool_wait(pool);
   atomic_fetch_add_explicit(&pool->purges, 1, memory_order_relaxed);
@@ -245,9 +251,21 @@ void tni_pool_give(tni_pool *pool, tni_memory_block *block) {
 
 /* ------------------------------------------------------------------ the doors */
 
+static tn_status fail_closed(const tni_pool *pool) {
+  return tn_fail(TN_ERR_STATE, "device %s was unloaded: opening it by name loads its plugin again", pool->options.name);
+}
+
+static tn_status check_open(const tni_pool *pool) {
+  if (TNI_UNLIKELY(pool->closed)) return fail_closed(pool);
+  if (is_over(pool))
+    return tn_fail(TN_ERR_STATE, "the process is ending: device %s gives no memory", pool->options.name);
+  return TN_OK;
+}
+
 tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bool whole,
                                 tni_memory_block **out_block) {
   *out_block = NULL;
+  TN_TRY(check_open(pool)); /* before the fork's state, which may call the backend */
   TN_TRY(tni_fork_admit(pool->fork));
   uint8_t tag = (uint8_t)tni_tls.modes.memory_tag;
   tni_mutex_lock(&pool->mutex);
@@ -255,8 +273,10 @@ tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bo
   tni_front *front = tni_front_of(pool);
   if (front) tni_front_sum(front);
   tni_memory_stream *order = tni_stream_of(pool, pool->asynchronous ? stream : NULL);
-  tn_status status = order ? pool_alloc(pool, bytes ? bytes : 1, order, whole, out_block)
-                           : tni_oom(sizeof *order, "a stream's memory");
+  tn_status status = check_open(pool); /* again: it may have been closed meanwhile */
+  if (status == TN_OK)
+    status = order ? pool_alloc(pool, bytes ? bytes : 1, order, whole, out_block)
+                   : tni_oom(sizeof *order, "a stream's memory");
   if (status == TN_OK)
     tni_count_alloc(pool, *out_block, tag);
   else if (status == TN_ERR_OUT_OF_MEMORY)
@@ -267,11 +287,8 @@ tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bo
   return status;
 }
 
-/* After exit began no plugin is called (tni_exiting), except for the host's memory, whose rows are plain C. */
 static bool is_dropped(const tni_pool *pool, const tni_memory_block *block) {
-  const tn_backend_def *def = pool->options.def;
-  if (TNI_UNLIKELY(tni_memory_lost(block, def))) return true;
-  return TNI_UNLIKELY(tni_exiting() && (!(def->flags & TN_BACKEND_HOST_MEMORY) || pool->options.pinned));
+  return TNI_UNLIKELY(tni_memory_lost(block, pool->options.def)) || is_over(pool);
 }
 
 void tni_memory_free_slow(tni_memory_block *block, void *stream) {

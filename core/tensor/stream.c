@@ -8,6 +8,8 @@
 
 static tni_mutex mutex = TNI_MUTEX_INIT;
 static tn_stream *idle;      /* released: for the next owner */
+static tn_stream *closed;    /* of backends that were unloaded: sets may still name them */
+static uint32_t n_live[TN_BACKEND_LIMIT]; /* neither idle nor closed */
 static tni_stream_set *sets; /* all of them */
 
 /* A child's thread begins on the default streams of devices whose streams a fork took away. */
@@ -49,6 +51,7 @@ tn_status tni_stream_new(tn_device device, tn_stream **out_stream) {
   TN_TRY(tni_backend_admit(b));
   tni_mutex_lock(&mutex);
   tn_stream *s = idle_take(device);
+  if (s) n_live[device.backend]++;
   tni_mutex_unlock(&mutex);
   if (!s) {
     s = tni_alloc_zero(sizeof *s);
@@ -60,6 +63,9 @@ tn_status tni_stream_new(tn_device device, tn_stream **out_stream) {
       tni_free(s);
       return tn_wrap(status, "a stream of %s", b->name);
     }
+    tni_mutex_lock(&mutex);
+    n_live[device.backend]++;
+    tni_mutex_unlock(&mutex);
   }
   atomic_store(&s->refs, 1);
   *out_stream = s;
@@ -71,6 +77,32 @@ void tni_stream_release(tn_stream *s) {
   tni_mutex_lock(&mutex);
   s->next = idle;
   idle = s;
+  n_live[s->device.backend]--;
+  tni_mutex_unlock(&mutex);
+}
+
+uint32_t tni_streams_live(uint8_t backend) {
+  tni_mutex_lock(&mutex);
+  uint32_t n = n_live[backend];
+  tni_mutex_unlock(&mutex);
+  return n;
+}
+
+/* A record that a thread's set still names stands for the default stream from now on. */
+void tni_streams_close(const tni_backend *b) {
+  tni_mutex_lock(&mutex);
+  for (tn_stream **at = &idle; *at;) {
+    tn_stream *s = *at;
+    if (s->device.backend != b->id) {
+      at = &s->next;
+      continue;
+    }
+    *at = s->next;
+    if (!is_stale(s)) b->def->stream_free(b->def->ctx, s->device.index, s->raw);
+    s->raw = NULL;
+    s->next = closed;
+    closed = s;
+  }
   tni_mutex_unlock(&mutex);
 }
 
@@ -87,6 +119,11 @@ void tni_streams_free(void) {
     const tn_backend_def *def = tni_backend_get(s->device.backend)->def;
     idle = s->next;
     if (!is_stale(s) && !tni_exiting()) def->stream_free(def->ctx, s->device.index, s->raw);
+    tni_free(s);
+  }
+  while (closed) {
+    tn_stream *s = closed;
+    closed = s->next;
     tni_free(s);
   }
   tni_mutex_unlock(&mutex);

@@ -481,6 +481,10 @@ static uint64_t foreign_bytes(const tn_view *v) {
 }
 
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
+  return tni_tensor_foreign_at(f, (uint64_t)(uintptr_t)f->data, 0, out_tensor);
+}
+
+tn_status tni_tensor_foreign_at(const tn_foreign *f, uint64_t mem, int64_t offset_bytes, tn_tensor **out_tensor) {
   tn_dim own[TN_MAX_RANK];
   const tn_dim *strides = f->strides;
   if (!strides) {
@@ -496,8 +500,8 @@ tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
   }
   dims_copy(t, (uint32_t)f->ndim, f->sizes, strides);
   view_common(&t->view, f->dtype, tn_kit_dtype_size(f->dtype), f->device.backend, f->device.index);
-  t->own_storage = (tni_storage){.mem = (uint64_t)(uintptr_t)f->data,
-                                 .address = f->data,
+  t->own_storage = (tni_storage){.mem = mem,
+                                 .address = f->data ? (char *)f->data - offset_bytes : NULL,
                                  .deleter = f->deleter,
                                  .ctx = f->ctx,
                                  .kind = TNI_STORAGE_FOREIGN,
@@ -506,11 +510,12 @@ tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor) {
                                  .flags = f->read_only ? TN_VIEW_READ_ONLY : 0};
   t->extras |= TNI_EXTRA_MEMORY;
   t->view.data = f->data;
-  t->view.mem = t->own_storage.mem;
+  t->view.mem = mem;
+  t->view.offset_bytes = offset_bytes;
   t->view.storage = &t->own_storage;
   t->view.flags = t->own_storage.flags;
   tni_view_finish(&t->view);
-  t->own_storage.size_bytes = foreign_bytes(&t->view);
+  t->own_storage.size_bytes = (uint64_t)offset_bytes + foreign_bytes(&t->view);
   t->keys = TNI_KEY(f->device.backend);
   version_start(t);
   *out_tensor = t;

@@ -87,6 +87,7 @@ enum {
 
 enum { TNI_INLINE_RANK = 6 };
 
+typedef struct tni_plugin tni_plugin;     /* core/load/plugin.h */
 typedef struct tni_autograd tni_autograd; /* core/autograd/autograd.h */
 
 /* The record of the view operator that made a tensor: enough to call it again on another base. The values are
@@ -198,6 +199,8 @@ tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, 
                           uint32_t out_index, tn_tensor **out_tensor);
 /* Checked foreign memory: f's device is open and its dtype known. On failure the deleter has not run. */
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor);
+/* The same on any device: elements begin offset_bytes behind mem; f->data is their address, NULL where there is none. */
+tn_status tni_tensor_foreign_at(const tn_foreign *f, uint64_t mem, int64_t offset_bytes, tn_tensor **out_tensor);
 /* Other sizes and strides (NULL: row-major) over the same storage, in place; offset in elements. */
 tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                                   tn_dim offset);
@@ -232,6 +235,9 @@ typedef struct tni_backend {
   struct tni_fork_state *fork;      /* NULL: meta */
   const struct tn_backend_def *def; /* full-size private copy */
   const char *name;
+  bool closed;           /* its plugin was unloaded: pools and rows answer in words, the plugin is not called */
+  tni_plugin *plugin;    /* who registered it; NULL: the core */
+  struct tni_backend *older; /* what stood here before, kept for whoever still reads it */
 } tni_backend;
 
 /* Bit i: backend i is open and its small data may live in the tensor's own block. */

@@ -4,7 +4,8 @@
  * test starts this program with its own folders. Arguments are commands, run in order; each prints lines.
  *
  *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | runtimes |
- *   clear NAME|all | shutdown
+ *   clear NAME|all | unload PLUGIN | shutdown | busy DEVICE (threads that compute on while the process ends) |
+ *   hold DEVICE (a handler of exit that computes and frees)
  * and, for what a host may be like:
  *   close-standard | ignore-children | block-signals | fork
  */
@@ -100,6 +101,50 @@ static void run_threads(const char *device) {
   printf("threads %s: %d of %d\n", device, good, N);
 }
 
+static void *add_for_ever(void *device) {
+  for (float r[3];;) (void)compute(device, NULL, r);
+  return NULL;
+}
+
+static void keep_busy(const char *device) {
+  pthread_t thread;
+  float r[3] = {0};
+  tn_status status = compute(device, NULL, r);
+  if (status != TN_OK) return say_failure("busy", status);
+  for (int i = 0; i < 4; ++i)
+    if (pthread_create(&thread, NULL, add_for_ever, (void *)(uintptr_t)device) == 0) pthread_detach(thread);
+  printf("busy %s: %g\n", device, (double)r[2]);
+}
+
+static tn_tensor *held;
+
+static void use_at_exit(void) {
+  float values[3];
+  tn_tensor *sum = NULL;
+  tn_status status = tn_add(held, held, tn_int(1), &sum);
+  printf("at exit: error %d: %s\n", (int)status, tn_error_message());
+  status = tn_tensor_to_host(held, values, sizeof values);
+  printf("at exit: error %d: %s\n", (int)status, tn_error_message());
+  tn_tensor_release(held);
+}
+
+/* The handler is registered before the plugin's own, so it runs after them. */
+static void hold(const char *name) {
+  const float values[3] = {1, 2, 3};
+  const tn_dim size = 3;
+  tn_device device;
+  if (atexit(use_at_exit) != 0 || tn_device_open(name, &device) != TN_OK) return say_failure("hold", TN_ERR_STATE);
+  const tn_options options = {.dtype = TN_FLOAT32, .has_device = true, .device = device};
+  tn_status status = tn_tensor_from_host(values, &size, 1, &options, &held);
+  if (status != TN_OK) say_failure("hold", status);
+}
+
+static void unload(const char *plugin) {
+  tn_status status = tn_plugin_unload(plugin);
+  if (status != TN_OK) return say_failure("unload", status);
+  printf("unload %s: done\n", plugin);
+}
+
 static void say_line(void *ctx, const char *words) {
   (void)ctx;
   printf("why: %s\n", words);
@@ -175,6 +220,12 @@ int main(int argc, char **argv) {
       tn_shutdown();
     else if (strcmp(command, "clear") == 0 && i + 1 < argc)
       clear(argv[++i]);
+    else if (strcmp(command, "unload") == 0 && i + 1 < argc)
+      unload(argv[++i]);
+    else if (strcmp(command, "busy") == 0 && i + 1 < argc)
+      keep_busy(argv[++i]);
+    else if (strcmp(command, "hold") == 0 && i + 1 < argc)
+      hold(argv[++i]);
     else if (change_host(command))
       continue;
     else if (strcmp(command, "open") == 0 && i + 1 < argc)

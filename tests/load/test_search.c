@@ -175,6 +175,53 @@ TN_TEST(load, nothing_runs_after_shutdown) {
   folder_remove(&f);
 }
 
+/* The late plugin ends the process badly when a row is called after its own exit handler ran. */
+TN_TEST(load, no_plugin_is_called_once_exit_has_begun) {
+  folder f = folder_make();
+  folder_add(&f, "late");
+  for (int i = 0; i < 3; ++i) {
+    char *answer = probe(f.path, "", "busy late");
+    TN_CHECK_CONTAINS(answer, "busy late: 33");
+    free(answer);
+  }
+  char *answer = probe(f.path, "", "hold late");
+  TN_CHECK_CONTAINS(answer, "the process is ending: add.Tensor cannot be called any more");
+  TN_CHECK_CONTAINS(answer, "the process is ending: device late is not called any more");
+  free(answer);
+  answer = probe(f.path, "", "busy late shutdown");
+  TN_CHECK_CONTAINS(answer, "busy late: 33");
+  free(answer);
+  folder_remove(&f);
+}
+
+/* A chain of four providers, in every order of being opened. */
+TN_TEST(load, the_chain_does_not_depend_on_who_was_opened_first) {
+  folder f = folder_make();
+  char *expected = NULL;
+  static const char *const orders[] = {"open chain-a open chain-b open chain-c", "open chain-a open chain-c open chain-b",
+                                       "open chain-b open chain-a open chain-c", "open chain-b open chain-c open chain-a",
+                                       "open chain-c open chain-a open chain-b", "open chain-c open chain-b open chain-a"};
+  folder_add(&f, "toy");
+  folder_add(&f, "chain_a");
+  folder_add(&f, "chain_b");
+  folder_add(&f, "chain_c");
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; ++i) {
+    char commands[200];
+    snprintf(commands, sizeof commands, "%s add toy why add.Tensor toy", orders[i]);
+    char *answer = probe(f.path, "", commands);
+    char *chain = strdup(strstr(answer, "add toy: 11 22 33"));
+    if (!expected) expected = strdup(chain);
+    TN_CHECK_STR(chain, expected);
+    free(chain);
+    free(answer);
+  }
+  /* override before priority before name */
+  const char *a = strstr(expected, "chain-a "), *b = strstr(expected, "chain-b "), *c = strstr(expected, "chain-c ");
+  TN_CHECK(c && b && a && c < a && a < b && b < strstr(expected, ": toy "));
+  free(expected);
+  folder_remove(&f);
+}
+
 TN_TEST(load, unknown_devices_are_named) {
   char *answer = probe("", "", "open warp open meta open : open toy:x");
   TN_CHECK_CONTAINS(answer, "warp: error 7: no plugin offers a device warp");

@@ -71,7 +71,7 @@ tn_device private_backend(const char *name, uint32_t flags) {
                               .from_host = from_host,
                               .to_host = to_host};
   tni_backend *backend;
-  TN_CHECK_OK(tni_backend_copy(&def, &backend));
+  TN_CHECK_OK(tni_backend_copy(&def, NULL, &backend));
   TN_CHECK_OK(tni_backend_count_devices(backend));
   atomic_store(&tni_backends[backend->id], backend);
   return (tn_device){.backend = backend->id};
