@@ -176,10 +176,10 @@ static char *reason_of(const char *answer, const char *name) {
   return strndup(at + 2, strcspn(at + 2, "\n"));
 }
 
-TN_TEST(load, ten_bad_files_have_ten_reasons_and_leave_the_cpu_alone) {
+TN_TEST(load, twelve_bad_files_have_twelve_reasons_and_leave_the_cpu_alone) {
   static const char *const names[] = {"not-elf.so",   "cut.so",     "machine.so",        "no_manifest.so",
                                       "too_old.so",   "too_new.so", "unknown_symbol.so", "missing_library.so",
-                                      "half_init.so", "omitted.so"};
+                                      "half_init.so", "omitted.so", "segfaults.so",      "exits.so"};
   enum { N = sizeof names / sizeof *names };
   folder f = folder_make();
   folder_add_bytes(&f, "not-elf.so", "MZ??", 4);

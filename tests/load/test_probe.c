@@ -64,6 +64,19 @@ TN_TEST(probe, deadly_plugins_are_quarantined_and_the_host_lives) {
   folder_remove(&cache);
 }
 
+TN_TEST(probe, nothing_is_probed_before_somebody_asks_for_it) {
+  folder f = folder_make(), cache = folder_make();
+  char record[800];
+  folder_add(&f, "segfaults");
+  folder_add(&f, "hangs");
+  expect(&f, &cache, "", "plugins devices add cpu plugins", "add cpu: 11 22 33");
+  TN_CHECK_INT(records(&cache, record), 0);
+  expect(&f, &cache, "", "plugins open segfaults open segfaults", "killed by signal 11");
+  TN_CHECK_INT(records(&cache, record), 1);
+  folder_remove(&f);
+  folder_remove(&cache);
+}
+
 /* The second process shows the quarantine before anybody asks, and asks no child: with no time for one it would say so. */
 TN_TEST(probe, a_second_process_remembers) {
   folder f = folder_make(), cache = folder_make();

@@ -118,6 +118,15 @@ TN_TEST(load, a_plugin_adds_operators_and_providers) {
   folder_remove(&f);
 }
 
+/* A second runtime in the process is named, whoever brought it; what a manifest declares and nobody knows, too. */
+TN_TEST(load, a_thread_runtime_that_the_host_does_not_know_is_named) {
+  folder f = folder_make();
+  folder_add(&f, "foreign_runtime");
+  shell("TENON_PLUGIN_PATH='%s' TENON_PROBE=off '%s' add cpu 2>&1 | grep -q 'foreign-runtime.*libfarthreads'", f.path,
+        TN_LOAD_PROBE);
+  folder_remove(&f);
+}
+
 TN_TEST(load, plugins_in_conflict_are_both_named) {
   folder f = folder_make();
   folder_add(&f, "toy");
@@ -172,6 +181,24 @@ TN_TEST(load, nothing_runs_after_shutdown) {
   TN_CHECK_CONTAINS(answer, "add toy: 11 22 33");
   TN_CHECK_CONTAINS(answer, "toy: error 12: tn_shutdown was called");
   free(answer);
+  folder_remove(&f);
+}
+
+/* The system's loader tells of every file that it looks for. */
+TN_TEST(load, a_device_without_its_driver_costs_nothing_until_it_is_asked_for) {
+  folder f = folder_make();
+  char settings[700];
+  folder_add(&f, "driver");
+  snprintf(settings, sizeof settings, "LD_DEBUG=files,libs LD_DEBUG_OUTPUT='%s/trace'", f.path);
+  char *answer = probe(f.path, settings, "plugins devices add cpu why add.Tensor cpu");
+  TN_CHECK_CONTAINS(answer, "[driver] loadable: \n");
+  TN_CHECK_CONTAINS(answer, "add cpu: 11 22 33");
+  free(answer);
+  shell("cd '%s' && grep -q 'backend-cpu' trace.* && ! grep -q -e driver.so -e libacmedriver trace.*", f.path);
+  answer = probe(f.path, settings, "open driver");
+  TN_CHECK_CONTAINS(answer, "is no hardware: no driver: libacmedriver.so.1: cannot open shared object file");
+  free(answer);
+  shell("cd '%s' && grep -q libacmedriver trace.*", f.path);
   folder_remove(&f);
 }
 
