@@ -18,6 +18,17 @@ for folder in include/tenon lib/tenon/plugins lib/cmake/Tenon lib/cmake/TenonSDK
   [ -d "$prefix/$folder" ] || { echo "the installed tree has no $folder"; exit 1; }
 done
 
+[ -x "$prefix/libexec/tenon/tenon-probe" ] || { echo "the installed tree has no libexec/tenon/tenon-probe"; exit 1; }
+# The installed library finds its helper: a plugin that dies is quarantined, and the library lives to tell.
+if [ -f "$build/tests/load/plugins/segfaults.so" ]; then
+  mkdir -p "$prefix/probe"
+  ln -s "$(realpath "$build/tests/load/plugins/segfaults.so")" "$prefix/probe/"
+  answer=$(XDG_CACHE_HOME="$prefix/probe" TENON_PLUGIN_PATH="$(realpath "$prefix/probe")" \
+    "$tenon" why add.Tensor segfaults float32 2>&1 || true)
+  grep 'is quarantined: a child process' <<<"$answer"
+  rm -r "$prefix/probe"
+fi
+
 # A program of an application, and the skeleton plugin, built against what was installed alone.
 scratch=$prefix/check
 mkdir -p "$scratch"

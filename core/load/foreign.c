@@ -25,7 +25,7 @@ tni_plugin *tni_plugin_of_code(const void *address) {
   Dl_info info;
   if (!address || !dladdr(address, &info)) return NULL;
   for (size_t i = 0; i < tni_plugin_count(); ++i)
-    if (tni_plugin_at(i)->code && tni_plugin_at(i)->code == info.dli_fbase) return tni_plugin_at(i);
+    if (atomic_load_explicit(&tni_plugin_at(i)->code, memory_order_acquire) == info.dli_fbase) return tni_plugin_at(i);
   return NULL;
 }
 

@@ -200,7 +200,7 @@ static tn_status bring_up(tni_plugin *p) {
   TN_TRY(tni_dl_symbol(p, TN_PLUGIN_SYMBOL, &address));
   memcpy(&p->query, &address, sizeof address);
   Dl_info info;
-  if (dladdr(address, &info)) p->code = info.dli_fbase;
+  if (dladdr(address, &info)) atomic_store_explicit(&p->code, info.dli_fbase, memory_order_release);
   tn_query q;
   TN_TRY(negotiate(p, &q));
   tn_registration reg;

@@ -110,7 +110,7 @@ struct tni_plugin {
   void *handle;           /* of the mapped file; never closed */
   tn_plugin_query_fn query;
   void (*shutdown)(void);
-  const void *code;        /* where its file is mapped: tells whose code an address is in */
+  _Atomic(const void *) code; /* where its file is mapped: tells whose code an address is in */
   const void **tables;     /* of its interfaces, in the manifest's order; NULL: not open */
   _Atomic uint32_t n_given;   /* interfaces given to others: they are never given back */
   _Atomic uint32_t n_foreign; /* storages whose memory it owns */

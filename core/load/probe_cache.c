@@ -201,6 +201,29 @@ static void write_record(FILE *to, const tni_plugin *p, const tni_probe *probe) 
   fprintf(to, "end\n");
 }
 
+static bool is_record(const char *name) { return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64; }
+static bool is_ours(const char *name) { return is_record(name) || strncmp(name, "i-", 2) == 0 || strstr(name, ".new"); }
+
+/* Another reader of the folder that does not move ours. */
+static DIR *list_folder(int folder) {
+  int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+  if (!dir && fd >= 0) close(fd);
+  return dir;
+}
+
+/* Files that nobody renewed for as long as any answer holds: of plugins that are gone. */
+static void sweep(int folder) {
+  DIR *dir = list_folder(folder);
+  time_t oldest = time(NULL) - EXPIRE_READY;
+  for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
+    struct stat st;
+    if (is_ours(entry->d_name) && fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < oldest)
+      unlinkat(folder, entry->d_name, 0);
+  }
+  if (dir) closedir(dir);
+}
+
 tn_status tni_cache_store(const tni_plugin *p, const tni_probe *probe) {
   char sha[65];
   int folder = open_folder(true);
@@ -214,6 +237,7 @@ tn_status tni_cache_store(const tni_plugin *p, const tni_probe *probe) {
     if (fclose(to) == 0) write_text(folder, sha, text, size);
   }
   free(text);
+  sweep(folder);
   close(folder);
   return status == TN_ERR_OUT_OF_MEMORY ? status : TN_OK;
 }
@@ -292,8 +316,6 @@ tn_status tni_cache_find(const tni_plugin *p, tni_probe **out_probe) {
 
 /* ------------------------------------------------------------------ clearing */
 
-static bool is_record(const char *name) { return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64; }
-
 /* Does the record tell of that plugin, by its name or its file's? */
 static bool tells_of(int folder, const char *record, const char *plugin) {
   char *text = read_text(folder, record), *rest = text, *line;
@@ -311,21 +333,18 @@ tn_status tni_cache_clear(const char *plugin, size_t *out_count) {
   *out_count = 0;
   int folder = open_folder(false);
   if (folder < 0) return TN_OK;
-  DIR *dir = fdopendir(folder);
-  if (!dir) {
-    close(folder);
-    return TN_FAIL(TN_ERR_IO, "the cache of probes cannot be read: %s", strerror(errno));
-  }
-  tn_status status = TN_OK;
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+  DIR *dir = list_folder(folder);
+  tn_status status = dir ? TN_OK : TN_FAIL(TN_ERR_IO, "the cache of probes cannot be read: %s", strerror(errno));
+  for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
     const char *name = entry->d_name;
-    bool record = is_record(name), ours = record || strncmp(name, "i-", 2) == 0 || strstr(name, ".new");
-    if (!ours || (plugin && !(record && tells_of(folder, name, plugin)))) continue;
+    bool record = is_record(name);
+    if (!is_ours(name) || (plugin && !(record && tells_of(folder, name, plugin)))) continue;
     if (unlinkat(folder, name, 0) == 0)
       *out_count += record;
     else if (errno != ENOENT)
       status = TN_FAIL(TN_ERR_IO, "the cache of probes: %s cannot be removed: %s", name, strerror(errno));
   }
-  closedir(dir);
+  if (dir) closedir(dir);
+  close(folder);
   return status;
 }

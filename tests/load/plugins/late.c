@@ -16,9 +16,9 @@ TN_MANIFEST(TN_MANIFEST_HEADER("late", "1.0", "Apache-2.0") "device late\nkernel
 static volatile int down;
 
 static void go_down(void) {
-  usleep(50000);
+  usleep(600000);
   down = 1;
-  usleep(100000); /* others have time to call what is down */
+  usleep(200000); /* others have time to call what is down */
 }
 
 static void want_up(void) {
