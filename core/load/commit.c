@@ -134,6 +134,15 @@ static void hand_over(tn_registration *reg) {
   reg->kernels.count = reg->operators.count = reg->layers.count = reg->backends.count = 0;
 }
 
+static tni_layer_record *retired_layers; /* reachable, as their holders may not be */
+
+static void retire_layer(unsigned bit) {
+  tni_layer_record *record = (tni_layer_record *)(uintptr_t)atomic_exchange(&layer_defs[bit], NULL);
+  if (!record) return;
+  record->older = retired_layers;
+  retired_layers = record;
+}
+
 void tni_commit_retire(const tni_plugin *p) {
   size_t kept = 0;
   for (size_t i = 0; i < fallbacks.count; ++i)
@@ -141,7 +150,7 @@ void tni_commit_retire(const tni_plugin *p) {
   fallbacks.count = kept;
   for (size_t i = 0; i < p->manifest->layers.count; ++i) {
     int bit = tni_key_find(p->manifest->layers.items[i].name);
-    if (bit >= 0) atomic_store_explicit(&layer_defs[bit], NULL, memory_order_release);
+    if (bit >= 0) retire_layer((unsigned)bit);
   }
 }
 

@@ -184,6 +184,12 @@ typedef struct tni_pending_operator {
   tn_op *op;            /* set by commit */
 } tni_pending_operator;
 
+/* A layer's copy. Calls, slots and threads may hold the definition of one that was unloaded. */
+typedef struct tni_layer_record {
+  tn_layer_def def; /* first: known by its address */
+  struct tni_layer_record *older;
+} tni_layer_record;
+
 /* Everything that one init registered; nothing is visible before tni_commit. */
 struct tn_registration {
   tni_plugin *plugin;

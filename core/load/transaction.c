@@ -248,11 +248,11 @@ static tn_status add_layer(tn_registration *reg, const tn_layer_def *given) {
     if (strcmp(reg->layers.items[i]->name, def.name) == 0)
       return TN_FAIL(TN_ERR_PLUGIN, "layer %s is registered twice", def.name);
   TN_TRY(tni_grow(&reg->layers.items, &reg->layers.capacity, reg->layers.count, sizeof(tn_layer_def *)));
-  tn_layer_def *copy = tni_alloc(sizeof *copy);
+  tni_layer_record *copy = tni_alloc_zero(sizeof *copy);
   if (!copy) return tni_oom(sizeof *copy, "a layer's record");
-  *copy = def;
-  copy->name = listed->name;
-  reg->layers.items[reg->layers.count++] = copy;
+  copy->def = def;
+  copy->def.name = listed->name;
+  reg->layers.items[reg->layers.count++] = &copy->def;
   return TN_OK;
 }
 
