@@ -24,6 +24,8 @@ const tni_setting tni_settings[] = {
     {"TENON_NUM_THREADS", "threads of parallel regions (the physical cores)"},
     {"TENON_BIND", "off, nodes, cores or auto: where worker threads may run (auto)"},
     {"TENON_CPU_ISA", "scalar, avx2 or avx512: the most that the CPU backend uses"},
+    {"TENON_OPENCL_AS_GPU", "1: an OpenCL device that is a CPU gets the kernels that GPUs get"},
+    {"TENON_OPENCL_TEXTS", "a folder in which the OpenCL plugin keeps the device texts that it compiled"},
     {"TENON_LOG", "error, warn, info or debug (warn)"},
     {0}};
 

@@ -5,6 +5,7 @@
 #ifndef TENON_TESTS_SDK_EVERY_MACRO_H
 #define TENON_TESTS_SDK_EVERY_MACRO_H
 
+#include <tenon/kit/call.h>
 #include <tenon/kit/dim.h>
 #include <tenon/kit/dtype.h>
 #include <tenon/kit/iter.h>
@@ -17,6 +18,7 @@
 #include <tenon/kit/sanitizer.h>
 #include <tenon/kit/sha256.h>
 #include <tenon/kit/shape.h>
+#include <tenon/kit/signature.h>
 #include <tenon/kit/stack.h>
 #include <tenon/kit/status.h>
 #include <tenon/layout.h>

@@ -216,7 +216,7 @@ tn_device ribbon_device(const char *name, uint32_t fork) {
                               .copy = copy,
                               .reinit = fork == TN_FORK_REINIT ? reinit : NULL};
   tni_backend *backend;
-  TN_CHECK_OK(tni_backend_copy(&def, &backend));
+  TN_CHECK_OK(tni_backend_copy(&def, NULL, &backend));
   TN_CHECK_OK(tni_backend_count_devices(backend));
   atomic_store(&tni_backends[backend->id], backend);
   kernels_add(name);
