@@ -42,7 +42,7 @@ RULES = [
                                                      "registry"]),
     ("core/profile", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "core/load/load.h"]),
     ("core/load", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "registry"]),
-    ("core/libexec", [SDK, "kit"], []),
+    ("core/libexec", [SDK, "kit", APP, GENERATED], []),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
     ("plugins/opencl", [SDK, "kit"], ["OWN PLUGIN", "plugins/gpu/driver.h", "plugins/gpu/kernels.inc"]),

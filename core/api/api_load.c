@@ -67,6 +67,12 @@ tn_status tn_plugins_clear(const char *name, size_t *out_count) {
   return tni_probes_clear(name, out_count);
 }
 
+tn_status tn_interface_find(const char *name, uint32_t version, const void **out_table) {
+  TN_TRY(need(name, "tn_interface_find", "name"));
+  TN_TRY(need(out_table, "tn_interface_find", "out_table"));
+  return tni_interface_find(name, version, out_table);
+}
+
 size_t tn_device_count(void) { return tni_load_init() == TN_OK ? tni_report_device_count() : 0; }
 
 tn_status tn_device_get(size_t i, tn_device_report *out_report) {

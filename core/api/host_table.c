@@ -63,15 +63,6 @@ static const char *row_op_schema(const tn_op *op) { return op ? op->schema_text 
 
 static void row_tensor_retain(tn_tensor *tensor) { tn_tensor_retain(tensor); }
 
-/* ------------------------------------------------------------------ services of minor 2 */
-
-static tn_status unserved(const char *row) { return TN_FAIL(TN_ERR_UNSUPPORTED, "this host does not serve %s", row); }
-static tn_status row_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled) {
-  (void)def, (void)out_compiled;
-  return unserved("compile");
-}
-static void row_compiled_free(struct tn_compiled *compiled) { (void)compiled; }
-
 #ifdef TN_ABI_FUTURE
 static tn_status row_future(int32_t *out_answer) {
   *out_answer = 42;
@@ -119,11 +110,11 @@ static const tn_host host = {.struct_size = sizeof host,
                              .profiler_detach = tni_profile_detach,
                              .range_begin = tni_range_begin,
                              .range_end = tni_range_end,
-                             .compile = row_compile,
+                             .compile = tni_compile,
 #ifdef TN_ABI_FUTURE
                              .future = row_future,
 #endif
-                             .compiled_free = row_compiled_free};
+                             .compiled_free = tni_compiled_free};
 
 const tn_host *tni_host(void) { return &host; }
 

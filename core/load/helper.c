@@ -32,6 +32,8 @@ tn_status tni_own_folder(char **out_path) {
   *out_path = NULL;
   if (!dladdr((const void *)&tni_own_folder, &info) || !info.dli_fname) return TN_OK;
   char *real = realpath(info.dli_fname, NULL);
+  /* The program itself, started by a relative path, in another folder now. */
+  if (!real && errno == ENOENT && info.dli_fname[0] != '/') real = realpath("/proc/self/exe", NULL);
   if (!real) return errno == ENOMEM ? tni_oom(0, "a path") : TN_OK;
   *strrchr(real, '/') = 0;
   *out_path = tni_strdup(real);
@@ -82,11 +84,13 @@ static tn_status make_pipe(int ends[2]) {
   return TN_FAIL(TN_ERR_IO, "no pipe: %s", strerror(error));
 }
 
-static int fill_actions(posix_spawn_file_actions_t *actions, int end) {
+static int fill_actions(posix_spawn_file_actions_t *actions, int end, const int *files, int n_files) {
   int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
   if (!error) error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
   if (!error) error = posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
   if (!error) error = posix_spawn_file_actions_adddup2(actions, end, CHILD_FD);
+  for (int i = 0; i < n_files && !error; ++i)
+    error = posix_spawn_file_actions_adddup2(actions, files[i], CHILD_FD + 1 + i);
   return error;
 }
 
@@ -103,7 +107,8 @@ static int fill_attributes(posix_spawnattr_t *attributes) {
   return error;
 }
 
-static tn_status spawn(const char *program, const char *argument, int end, pid_t *out_pid) {
+static tn_status spawn(const char *program, const char *argument, int end, const int *files, int n_files,
+                       pid_t *out_pid) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   char fd[16];
@@ -112,7 +117,7 @@ static tn_status spawn(const char *program, const char *argument, int end, pid_t
   if (posix_spawn_file_actions_init(&actions) != 0) return tni_oom(sizeof actions, "a child process");
   int error = posix_spawnattr_init(&attributes);
   if (!error) {
-    error = fill_actions(&actions, end);
+    error = fill_actions(&actions, end, files, n_files);
     if (!error) error = fill_attributes(&attributes);
     if (!error) error = posix_spawn(out_pid, program, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
@@ -177,12 +182,13 @@ static void wait_for(pid_t pid, int fd, uint32_t limit_ms, tni_child *child) {
   child->milliseconds = (uint32_t)(now_ms() - start);
 }
 
-tn_status tni_child_run(const char *program, const char *argument, uint32_t limit_ms, tni_child *out_child) {
+tn_status tni_child_run(const char *program, const char *argument, const int *files, int n_files, uint32_t limit_ms,
+                        tni_child *out_child) {
   *out_child = (tni_child){0};
   int ends[2] = {-1, -1};
   pid_t pid = 0;
   TN_TRY(make_pipe(ends));
-  tn_status status = spawn(program, argument, ends[1], &pid);
+  tn_status status = spawn(program, argument, ends[1], files, n_files, &pid);
   close(ends[1]);
   if (status == TN_OK) wait_for(pid, ends[0], limit_ms, out_child);
   close(ends[0]);

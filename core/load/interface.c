@@ -85,6 +85,18 @@ static tn_status find(const char *name, uint32_t version, const void **out_table
   return TN_WRAP(status, "interface %s %u", name, version);
 }
 
+tn_status tni_interface_plugin(const char *name, uint32_t version, const tni_plugin **out_plugin) {
+  TN_TRY(tni_load_init());
+  for (size_t i = 0; i < tni_plugin_count(); ++i) {
+    const tni_plugin *p = tni_plugin_at(i);
+    if (!p->manifest || tni_plugin_state(p) == TN_PLUGIN_REJECTED) continue;
+    if (position(p->manifest, name, version) == p->manifest->interfaces.count) continue;
+    *out_plugin = p;
+    return TN_OK;
+  }
+  return fail_unknown(name, version);
+}
+
 tn_status tni_interface_find(const char *name, uint32_t version, const void **out_table) {
   if (!name || !out_table) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "find_interface: the name or out_table is NULL");
   *out_table = NULL;

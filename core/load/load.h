@@ -62,6 +62,9 @@ tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def
 tn_status tni_register_interface(tn_registration *reg, const char *name, uint32_t version, const void *table);
 /* Rows that a plugin calls at any other time: find_interface, tensor_from_memory. */
 tn_status tni_interface_find(const char *name, uint32_t version, const void **out_table);
+/* Rows compile and compiled_free. */
+tn_status tni_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled);
+void tni_compiled_free(struct tn_compiled *compiled); /* NULL is allowed */
 tn_status tni_foreign_tensor(const tn_foreign_def *desc, tn_tensor **out_tensor);
 
 /* Lists for the API; strings live as long as the process. Valid after tni_load_init. */

@@ -11,6 +11,8 @@
 
 #include <sys/stat.h>
 
+#include <tenon/plugin_compiler.h>
+
 #include "core/load/plugin.h"
 
 /* ------------------------------------------------------------------ list.c */
@@ -50,9 +52,31 @@ typedef struct tni_child {
   bool timed_out;       /* and was killed */
   uint32_t milliseconds;
 } tni_child;
-/* Runs `program FD argument` with a pipe's end as FD, stdin and outputs on /dev/null, default signals, a process group
+/* Runs `program FD argument` with a pipe's end as FD, files (all above 9) as FD + 1, ..., stdin and outputs on /dev/null, default signals, a process group
  * of its own; kills it after limit_ms. Whatever the host's threads, signals, environment and open files are like. */
-tn_status tni_child_run(const char *program, const char *argument, uint32_t limit_ms, tni_child *out_child);
+tn_status tni_child_run(const char *program, const char *argument, const int *files, int n_files, uint32_t limit_ms,
+                        tni_child *out_child);
+
+/* ------------------------------------------------------------------ cache_folder.c */
+
+/* The folder, -1: there is none that may be used. make: it is made if need be. */
+int tni_cache_open(const char *part, bool make);
+/* A whole file of fewer than most bytes, owned (free), NUL behind it; NULL: not there, or not to be had. out_bytes may be
+ * NULL. */
+char *tni_cache_read(int folder, const char *name, size_t most, size_t *out_bytes);
+typedef struct tni_piece {
+  const void *bytes;
+  size_t n;
+} tni_piece;
+/* Readers see the old file or the new one: the pieces one after the other. */
+void tni_cache_write(int folder, const char *name, const tni_piece *pieces, size_t n);
+bool tni_pread_all(int fd, void *bytes, size_t n, off_t at);
+
+/* ------------------------------------------------------------------ compile_cache.c */
+
+/* Fills out and sets out->cached if there is one under the key; out of memory is the only failure. */
+tn_status tni_compiled_find(const char *key, tn_compiled *out);
+tn_status tni_compiled_store(const char *key, const tn_compiled *compiled);
 
 /* ------------------------------------------------------------------ fingerprint.c */
 
@@ -247,6 +271,8 @@ void tni_commit_retire(const tni_plugin *p);
 
 tn_status tni_interface_add(tn_registration *reg, const char *name, uint32_t version, const void *table);
 tn_status tni_interfaces_check(const tn_registration *reg);
+/* The first plugin whose manifest lists it, opened or not: whose file decides what a compiler makes. */
+tn_status tni_interface_plugin(const char *name, uint32_t version, const tni_plugin **out_plugin);
 
 /* ------------------------------------------------------------------ foreign.c */
 

@@ -137,7 +137,7 @@ static tn_status run(const tni_plugin *p, tni_probe **out_probe) {
   tni_child child;
   uint32_t limit = limit_ms();
   TN_TRY(tni_helper_path("tenon-probe", &helper));
-  tn_status status = tni_child_run(helper, p->path, limit, &child);
+  tn_status status = tni_child_run(helper, p->path, NULL, 0, limit, &child);
   tni_free(helper);
   if (status != TN_OK) return status;
   tni_probe *probe = tni_alloc_zero(sizeof *probe);

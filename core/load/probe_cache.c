@@ -26,83 +26,10 @@
 
 enum { DAY = 86400, EXPIRE_READY = 30 * DAY, EXPIRE_QUARANTINED = 7 * DAY, RECORD_MOST = 1 << 20 };
 
-/* ------------------------------------------------------------------ the folder */
-
-static bool make_folders(char *path, size_t from) {
-  for (char *slash = path + from; slash; slash = strchr(slash + 1, '/')) {
-    if (slash == path) continue;
-    char kept = *slash;
-    *slash = 0;
-    bool good = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *slash = kept;
-    if (!good) return false;
-  }
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-static bool is_private(int fd) {
-  struct stat st;
-  return fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 022);
-}
-
-/* -1: there is none that may be used. */
-static int open_folder(bool make) {
-  static const char tail[] = "/tenon/probe";
-  const char *base = secure_getenv("XDG_CACHE_HOME"), *middle = "";
-  if (!base || base[0] != '/') {
-    base = secure_getenv("HOME");
-    middle = "/.cache";
-  }
-  if (!base || base[0] != '/') return -1;
-  char *path;
-  if (asprintf(&path, "%s%s%s", base, middle, tail) < 0) return -1;
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT && make && make_folders(path, strlen(base)))
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 && make) tn_log(TN_LOG_DEBUG, "probes are not remembered: %s: %s", path, strerror(errno));
-  if (fd >= 0 && !is_private(fd)) {
-    tn_log(TN_LOG_DEBUG, "probes are not remembered: others may write %s", path);
-    close(fd);
-    fd = -1;
-  }
-  free(path);
-  return fd;
-}
-
-/* The whole text of a small file, owned (free); NULL: not there, or not to be had. */
-static char *read_text(int folder, const char *name) {
-  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  struct stat st;
-  if (fd < 0) return NULL;
-  char *text = NULL;
-  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size < RECORD_MOST &&
-      (text = malloc((size_t)st.st_size + 1)) != NULL) {
-    ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
-    text[n > 0 ? n : 0] = 0;
-  }
-  close(fd);
-  return text;
-}
-
-static bool write_all(int fd, const char *text, size_t n) {
-  for (size_t done = 0; done < n;) {
-    ssize_t now = write(fd, text + done, n - done);
-    if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) return false;
-    done += (size_t)now;
-  }
-  return true;
-}
-
-/* Aside, then renamed: readers see the old text or the new one. */
+static int open_folder(bool make) { return tni_cache_open("probe", make); }
+static char *read_text(int folder, const char *name) { return tni_cache_read(folder, name, RECORD_MOST, NULL); }
 static void write_text(int folder, const char *name, const char *text, size_t n) {
-  char aside[128];
-  snprintf(aside, sizeof aside, "%.80s.%ld.new", name, (long)getpid());
-  int fd = openat(folder, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return;
-  bool good = write_all(fd, text, n);
-  if (close(fd) != 0) good = false;
-  if (!good || renameat(folder, aside, folder, name) != 0) unlinkat(folder, aside, 0);
+  tni_cache_write(folder, name, &(tni_piece){text, n}, 1);
 }
 
 /* ------------------------------------------------------------------ content of a file */

@@ -120,6 +120,10 @@ TN_EXPORT tn_status tn_threads_describe(void (*line)(void *ctx, const char *word
 TN_EXPORT tn_status tn_op_find(const char *name, const tn_op **out_op);
 TN_EXPORT tn_status tn_op_call(const tn_op *op, const tn_value *args, size_t n_args, tn_value *out, size_t n_out);
 
+/* The table of functions that a plugin offers under a name and version, opening the plugin; shared for the life of the
+ * process. What stands in it is between the plugin and its users. TN_ERR_NOT_FOUND: says what there is. */
+TN_EXPORT tn_status tn_interface_find(const char *name, uint32_t version, const void **out_table);
+
 #ifdef __cplusplus
 }
 #endif
