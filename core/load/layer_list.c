@@ -26,7 +26,7 @@ tn_status tni_layer_set(const char *name, bool on, bool *out_before) {
 
 bool tni_layer_is_on(const char *name) {
   int bit = tni_key_find(name);
-  return bit >= TN_BACKEND_LIMIT && (tni_tls.modes.include & TNI_KEY((unsigned)bit));
+  return bit >= TN_BACKEND_LIMIT && tni_layer_get((unsigned)bit) && (tni_tls.modes.include & TNI_KEY((unsigned)bit));
 }
 
 /* Names are separated by commas; empty ones mean nothing. */
@@ -117,7 +117,7 @@ tn_status tni_report_layer(size_t i, tn_layer_report *out_report) {
                                   .class_name = classes[at.layer->class_],
                                   .above = at.layer->above,
                                   .below = at.layer->below,
-                                  .on = tni_tls.modes.include >> at.bit & 1 && at.bit,
+                                  .on = at.bit && tni_layer_is_on(at.layer->name),
                                   .state = tni_plugin_state(at.plugin),
                                   .reason = tni_plugin_reason(at.plugin),
                                   .why = at.layer->why ? at.layer->why : ""};

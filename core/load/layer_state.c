@@ -6,16 +6,22 @@
  *
  * All tables of the process are in one list, so that shutdown and an unload can end what a layer keeps on every
  * thread before the layer's plugin is asked to stop. No plugin is called with the list's lock held, except there:
- * then no thread runs operators.
+ * then no thread runs operators. A place remembers the layer as it was when it was filled: an unload takes the layer
+ * from the tables first.
  */
 #include "core/load/load_int.h"
 
 enum { FIRST = TN_BACKEND_LIMIT, SLOTS = 64 - FIRST };
 
+typedef struct slot {
+  void *state;
+  const tn_layer_def *def; /* whose; a record lives as long as the process */
+} slot;
+
 typedef struct table {
   tni_layer_states base; /* first: what the modes point to */
   struct table *next, **link;
-  void *slots[SLOTS]; /* by bit - FIRST */
+  slot slots[SLOTS]; /* by bit - FIRST */
 } table;
 
 static tni_mutex lock = TNI_MUTEX_INIT;
@@ -41,22 +47,23 @@ static tn_status table_new(table **out_table) {
 
 static bool is_empty(const table *t) {
   for (int i = 0; i < SLOTS; ++i)
-    if (t->slots[i]) return false;
+    if (t->slots[i].state) return false;
   return true;
 }
 
-static void free_slots(table *t) {
+static void free_slots(table *t, uint64_t bits) {
   for (int i = 0; i < SLOTS; ++i) {
-    void *state = t->slots[i];
-    t->slots[i] = NULL;
-    if (state) tni_layer_get((unsigned)(FIRST + i))->state_free(state);
+    slot s = t->slots[i];
+    if (!s.state || !(bits & TNI_KEY(FIRST + i))) continue;
+    t->slots[i].state = NULL;
+    s.def->state_free(s.state);
   }
 }
 
 /* Once exit has begun no plugin is called: what is left stays in the list, where a leak checker finds it. */
 static void table_release(tni_layer_states *states) {
   table *t = (table *)(void *)states;
-  if (!tni_exiting()) free_slots(t);
+  if (!tni_exiting()) free_slots(t, UINT64_MAX);
   if (!is_empty(t)) return;
   tni_mutex_lock(&lock);
   *t->link = t->next;
@@ -70,8 +77,10 @@ static tn_status table_dup(const tni_layer_states *states, tni_layer_states **ou
   const table *from = (const table *)(const void *)states;
   table *t;
   TN_TRY(table_new(&t));
-  for (int i = 0; i < SLOTS; ++i)
-    if (from->slots[i]) t->slots[i] = tni_layer_get((unsigned)(FIRST + i))->state_dup(from->slots[i]);
+  for (int i = 0; i < SLOTS; ++i) {
+    const slot *s = &from->slots[i];
+    if (s->state) t->slots[i] = (slot){s->def->state_dup(s->state), s->def};
+  }
   *out_states = &t->base;
   return TN_OK;
 }
@@ -92,12 +101,14 @@ tn_status tni_layer_slot(tn_call *call, void ***out_slot) {
     tni_thread_arm();
     *states = &t->base;
   }
-  *out_slot = &((table *)(void *)*states)->slots[cell->bit - FIRST];
+  slot *s = &((table *)(void *)*states)->slots[cell->bit - FIRST];
+  s->def = def;
+  *out_slot = &s->state;
   return TN_OK;
 }
 
-void tni_layer_states_drop(void) {
+void tni_layer_states_drop(uint64_t bits) {
   tni_mutex_lock(&lock);
-  for (table *t = tables; t; t = t->next) free_slots(t);
+  for (table *t = tables; t; t = t->next) free_slots(t, bits);
   tni_mutex_unlock(&lock);
 }

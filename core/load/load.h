@@ -38,8 +38,8 @@ bool tni_layer_is_on(const char *name);
 tn_status tni_layers_set_on(const char *names);
 /* host->layer_slot. */
 tn_status tni_layer_slot(tn_call *call, void ***out_slot);
-/* Frees what layers keep on every thread; none of them may run operators meanwhile. */
-void tni_layer_states_drop(void);
+/* Frees what the layers of these bits keep on every thread; none of them may run operators meanwhile. */
+void tni_layer_states_drop(uint64_t bits);
 /* The host's table that plugins and the kit inside libtenon get. */
 const tn_host *tni_host(void);
 /* True from the moment exit handlers run, and after tni_load_shutdown: no plugin is called any more, frees are

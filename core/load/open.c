@@ -273,7 +273,7 @@ void tni_load_shutdown(void) {
   if (was_open && !tni_exiting()) {
     drain();
     tni_pools_purge();
-    tni_layer_states_drop();
+    tni_layer_states_drop(UINT64_MAX);
     tni_streams_free(); /* segments were given back on them */
     for (int pass = 0; pass < 2; ++pass) {
       for (tni_plugin *p = last_opened(pass == 0); p; p = last_opened(pass == 0)) {

@@ -146,6 +146,13 @@ static void publish_tombstones(tni_backend *const tombstones[TN_BACKEND_LIMIT]) 
   }
 }
 
+/* What its layers keep on any thread goes while they can still free it. */
+static void drop_states(const tni_plugin *p) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < p->manifest->layers.count; ++i) bits |= TNI_KEY(p->manifest->layers.items[i].bit);
+  if (bits) tni_layer_states_drop(bits);
+}
+
 static void call_shutdown(tni_plugin *p) {
   void (*shutdown)(void) = p->shutdown;
   p->shutdown = NULL;
@@ -164,6 +171,7 @@ static tn_status unload(tni_plugin *p) {
     return status;
   }
   publish_tombstones(tombstones);
+  drop_states(p);
   call_shutdown(p);
   tni_free(p->tables);
   p->tables = NULL;

@@ -95,3 +95,42 @@ TN_TEST(layer_state, travels_to_workers_as_copies) {
   TN_CHECK_INT(after[CALLS], before[CALLS]);
   TN_CHECK_INT(after[ALIVE], before[ALIVE]);
 }
+
+static void *meets_and_waits(void *ctx) {
+  pthread_barrier_t *both = ctx;
+  TN_CHECK_OK(tn_layer_set("keeper", true, NULL));
+  neg_some(1);
+  pthread_barrier_wait(both);
+  pthread_barrier_wait(both);
+  return NULL; /* its state went with the plugin */
+}
+
+/* Every thread's state is freed by the layer that made it, before its shutdown; opened again, it begins anew. */
+TN_TEST(layer_state, ends_with_an_unloaded_plugin) {
+  layers_start();
+  int64_t counts[COUNTS], first;
+  pthread_barrier_t both;
+  pthread_t thread;
+  TN_CHECK_INT(pthread_barrier_init(&both, NULL, 2), 0);
+  TN_CHECK_INT(pthread_create(&thread, NULL, meets_and_waits, &both), 0);
+  TN_CHECK_OK(tn_layer_set("keeper", true, NULL));
+  neg_some(1);
+  pthread_barrier_wait(&both);
+  TN_CHECK_OK(tn_plugin_unload("keeper"));
+  TN_CHECK(!tn_layer_is_on("keeper"));
+  neg_some(1); /* meets nobody */
+  backward_on_glass();
+  pthread_barrier_wait(&both);
+  pthread_join(thread, NULL);
+  TN_CHECK_OK(tn_layer_set("keeper", false, NULL));
+  report(counts); /* opens it again */
+  TN_CHECK_INT(counts[ALIVE], 0);
+  first = counts[MADE];
+  TN_CHECK(first >= 2);
+  TN_CHECK_OK(tn_layer_set("keeper", true, NULL));
+  neg_some(1);
+  report(counts);
+  TN_CHECK_INT(counts[MADE], first + 1);
+  TN_CHECK_OK(tn_layer_set("keeper", false, NULL));
+  pthread_barrier_destroy(&both);
+}

@@ -20,7 +20,7 @@ extern "C" {
  * it was, for putting it back. TN_ERR_NOT_FOUND if no plugin offers it, TN_ERR_UNAVAILABLE with the reason if it
  * cannot be opened; nothing has changed then. Inside a layer's own kernel the layer stays off, whatever is set. */
 TN_EXPORT tn_status tn_layer_set(const char *name, bool on, bool *out_before);
-/* Is it on in the calling thread? false for names that nobody offers. */
+/* Is it on in the calling thread? false for names that nobody offers, and while its plugin is unloaded. */
 TN_EXPORT bool tn_layer_is_on(const char *name);
 /* Switches several layers on, named by a comma list: all of them, or none if one fails. */
 TN_EXPORT tn_status tn_layers_set_on(const char *names);
