@@ -17,7 +17,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugin_layer.h", "tenon/plugin_profiler.h", "tenon/plugin_compiler.h", "tenon/operator.h", "tenon/samples.h",
        "tenon/layout.h"}
-APP = {"tenon/profile.h", "tenon/stream.h", "tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/layer.h", "tenon/load.h", "tenon/memory.h", "tenon/tenon.h"}
+APP = {"tenon/profile.h", "tenon/stream.h", "tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/layer.h", "tenon/load.h", "tenon/memory.h", "tenon/fallback.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}
 FRONTEND = {"tenon/trace.h", "tenon/nn.h", "tenon/optim.h", "tenon/data.h", "tenon/dlpack.h", "tenon/files.h"}
 
@@ -51,6 +51,8 @@ RULES = [
     ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND", "registry/schema.h"]),
     ("frontends/check/second", [SDK, "kit"], []),
     ("frontends/check/reference", [{"tenon/types.h", "tenon/samples.h"}], []),
+    ("examples/backend-memory", [SDK, "kit"], []),
+    ("examples/backend-primitives", [SDK, "kit"], []),
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
     ("examples/layer-nan-finder", [SDK, "kit"], []),
     ("examples/layer-call-log", [SDK, "kit"], []),

@@ -12,6 +12,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/dispatch/dispatch_int.h"
+#include "core/dispatch/fallback.h"
 #include "core/load/load.h"
 #include "core/tensor/stream.h"
 #include "ops_index.h"
@@ -53,71 +54,6 @@ tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_ten
 
 /* ------------------------------------------------------------------ copy_ through the host */
 
-/* Note [Faces]
- * A face is a cpu tensor that stands for one side of a copy that no kernel makes: over the same memory if the host
- * can read it, else over a host copy of the bytes from the tensor's first element to its last, with the same
- * strides. So any geometry of any backend can be copied, at the price of the gaps between strided elements: those of a
- * target are read, and written back as they were. */
-typedef struct face {
-  tn_tensor *tensor; /* owned */
-  void *bytes;       /* owned: the host copy, or NULL */
-  int64_t first;     /* offset of the host copy in the backend's memory */
-  uint64_t size;
-} face;
-
-static bool on_host(const tn_view *v) {
-  const tni_backend *b = tni_backend_get(v->backend);
-  return b && (b->def->flags & TN_BACKEND_HOST_MEMORY);
-}
-
-static tn_status face_read(const face *f, const tn_view *v) {
-  return tni_device_read(v, f->first, f->bytes, f->size);
-}
-
-/* read: the old bytes are wanted. */
-static tn_status face_stage(face *f, const tn_view *v, bool read) {
-  int64_t begin, end;
-  tn_view_byte_range(v, &begin, &end);
-  f->first = v->offset_bytes + begin;
-  f->size = (uint64_t)(end - begin);
-  f->bytes = tni_alloc(f->size);
-  if (!f->bytes) return tni_oom(f->size, "staging a copy between two devices");
-  return read ? face_read(f, v) : TN_OK;
-}
-
-static void face_release(face *f) {
-  tn_tensor_release(f->tensor);
-  tni_free(f->bytes);
-}
-
-static tn_status face_make(face *f, tn_tensor *t, bool read) {
-  const tn_view *v = &t->view;
-  *f = (face){NULL, NULL, 0, 0};
-  if (v->backend == TN_BACKEND_CPU) {
-    f->tensor = tn_tensor_retain(t);
-    return TN_OK;
-  }
-  bool host = on_host(v);
-  if (host) TN_TRY(tni_device_wait(tni_backend_get(v->backend), v->device_index));
-  tn_status status = host || !v->numel ? TN_OK : face_stage(f, v, read);
-  if (status == TN_OK) {
-    char *data = host ? v->data : f->bytes ? (char *)f->bytes + (v->offset_bytes - f->first) : NULL;
-    const tn_foreign cpu = {
-        .data = data, .sizes = v->sizes, .strides = v->strides, .ndim = v->ndim, .dtype = v->dtype};
-    status = tni_tensor_foreign(&cpu, &f->tensor);
-  }
-  if (status != TN_OK) {
-    face_release(f);
-    *f = (face){NULL, NULL, 0, 0};
-  }
-  return status;
-}
-
-/* The host copy goes back to the device. */
-static tn_status face_write(const face *f, const tn_view *v) {
-  return f->bytes ? tni_device_write(v, f->first, f->bytes, f->size) : TN_OK;
-}
-
 /* Do both sides lie alike, so that their bytes are all there is to copy? */
 static bool lies_alike(const tn_view *a, const tn_view *b) {
   if (a->dtype != b->dtype || !(a->flags & b->flags & TN_VIEW_DENSE)) return false;
@@ -150,11 +86,22 @@ static tn_status copy_by_row(tn_tensor *dst, tn_tensor *src, bool *out_done) {
   return apart ? tni_device_wait(b, to->device_index) : TN_OK;
 }
 
+/* A copy within one device that none of its kernels makes: counted, and the user may forbid it. */
+static tn_status begin_copy(const tn_view *dst, const tn_view *src, tni_fallback_count **out_counter) {
+  *out_counter = NULL;
+  if (dst->backend != src->backend) return TN_OK;
+  tni_fallback_choice choice = tni_fallback_choose(tni_op_copy(), dst->backend);
+  if (choice.policy == TN_FALLBACK_ERROR && choice.by_word)
+    return tni_fallback_refuse(tni_op_copy(), dst->backend, dst->dtype, NULL, 0);
+  return tni_fallback_counter(tni_op_copy(), dst->backend, out_counter);
+}
+
 tn_status tn_body_copy_(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   (void)out;
   tn_tensor *dst = args[0].u.t, *src = args[1].u.t;
-  face from, to;
+  tni_face from, to;
+  tni_fallback_count *counter;
   if (dst->view.backend == TN_BACKEND_CPU && src->view.backend == TN_BACKEND_CPU)
     return tn_fail(TN_ERR_MISSING_KERNEL, "no provider on cpu copies %s into %s",
                    tn_dtype_name(src->view.dtype), tn_dtype_name(dst->view.dtype));
@@ -165,14 +112,17 @@ tn_status tn_body_copy_(tn_call *call, const tn_value *args, tn_value *out) {
   tn_status by_row = copy_by_row(dst, src, &done);
   if (done && by_row == TN_OK) tni_version_bump(dst);
   if (done || by_row != TN_OK) return by_row;
-  TN_TRY(face_make(&from, src, true));
-  tn_status status = face_make(&to, dst, !(dst->view.flags & TN_VIEW_CONTIGUOUS));
+  TN_TRY(begin_copy(&dst->view, &src->view, &counter));
+  TN_TRY(tni_face_make(&from, src, true));
+  tn_status status = tni_face_make(&to, dst, !(dst->view.flags & TN_VIEW_CONTIGUOUS));
   if (status == TN_OK) {
     status = tni_copy_uncounted(to.tensor, from.tensor);
-    if (status == TN_OK) status = face_write(&to, &dst->view);
-    face_release(&to);
+    if (status == TN_OK) status = tni_face_write(&to, &dst->view);
+    if (status == TN_OK && counter)
+      tni_fallback_note(counter, from.bytes_read + to.bytes_read, to.bytes_written);
+    tni_face_release(&to);
   }
-  face_release(&from);
+  tni_face_release(&from);
   if (status == TN_OK) tni_version_bump(dst);
   return status;
 }

@@ -92,6 +92,7 @@ struct tn_op {
   tn_meta meta_preset;      /* a meta rule's surroundings, as far as they are the operator's */
   bool added;               /* by a plugin; then: */
   _Atomic uint32_t n_nodes; /* autograd nodes of it that live */
+  _Atomic(struct tni_fallback_count *) fallbacks; /* functional entries: what ran on the CPU for other backends */
 };
 
 /* ------------------------------------------------------------------ calling */

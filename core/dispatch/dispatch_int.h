@@ -36,6 +36,18 @@ static inline tni_step *tni_call_step(const tn_call *call) {
 
 /* Puts the guard before the cell's entry, where its backend needs one. guard.c */
 void tni_cell_guard(tni_cell *cell);
+/* A step before its meta rule has run, and its end. */
+void tni_step_begin(tni_step *step, tn_call *call, const tn_value *args, tn_desc *descs);
+void tni_step_release(tni_step *step);
+/* Asks call's cell's providers in order, each within its claim; TN_DECLINED: none took it. args, out: what kernels get. */
+tn_status tni_step_providers(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args,
+                             tn_value *out);
+/* The dtype by which providers are chosen. */
+tn_dtype tni_step_dtype(const tni_step *step, const tn_meta *meta);
+/* The CPU's providers in place of the backend's, none of which took the call (fallback.c). TN_DECLINED: the policy or a
+ * body stands before them. */
+tn_status tni_fallback_run(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args, tn_value *out);
+
 /* Has the operator's record been filled? */
 bool tni_op_ready(const tn_op *op);
 /* Strides of a fresh result as its descriptor asks, NULL for row-major. */
@@ -77,5 +89,19 @@ tn_status tni_copy(tn_tensor *dst, tn_tensor *src);
 tn_status tni_copy_uncounted(tn_tensor *dst, tn_tensor *src);
 /* A fresh row-major tensor with src's values in another dtype or on another device, below every layer. */
 tn_status tni_cast_copy(tn_tensor *src, tn_dtype dtype, tn_device device, tn_tensor **out_tensor);
+
+/* See Note [Faces]. */
+typedef struct tni_face {
+  tn_tensor *tensor; /* owned: on the cpu, with the sizes and strides of what it stands for */
+  tn_tensor *stage;  /* owned: the host copy, or NULL */
+  int64_t first;     /* offset of the host copy in the backend's memory */
+  uint64_t size;
+  uint64_t bytes_read, bytes_written; /* that went to the host, and back */
+} tni_face;
+/* read: the bytes that are there are wanted; else a host copy is undefined until it is written. */
+tn_status tni_face_make(tni_face *face, tn_tensor *t, bool read);
+/* The host copy goes back to the device; where there is none, nothing is to be done. */
+tn_status tni_face_write(tni_face *face, const tn_view *v);
+void tni_face_release(tni_face *face);
 
 #endif

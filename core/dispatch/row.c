@@ -7,6 +7,7 @@
 #include "core/dispatch/row.h"
 
 #include "core/dispatch/dispatch_int.h"
+#include "core/dispatch/fallback.h"
 #include "core/load/load.h"
 #include "core/tensor/small.h"
 
@@ -178,8 +179,8 @@ static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, const tni_kernel *con
   if (bit != TN_BACKEND_META && tni_single_fits(op, chain, n_chain)) return tni_structured_single;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
   if (bit == TN_BACKEND_META && f->meta) return tni_structured;
-  if (f->body && f->meta) return tni_body_checked;
-  return f->body ? tni_body_step : tni_missing;
+  if (f->body && f->meta) return tni_body_or_whole;
+  return f->body ? tni_body_step : f->meta ? tni_bodyless : tni_missing;
 }
 
 static void fast_fill(tni_cell *cell, const tn_op *f, const tni_kernel *k) {
@@ -218,9 +219,8 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
   return TN_OK;
 }
 
-tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
-  tn_op *op = (tn_op *)(uintptr_t)call->op;
-  uint8_t bit = ((const tni_cell *)call->cell)->bit;
+tn_status tni_cell_get(const tn_op *op_shared, uint8_t bit, const tni_cell **out_cell) {
+  tn_op *op = (tn_op *)(uintptr_t)op_shared;
   TN_TRY(tni_may_dispatch());
   if (bit < TN_BACKEND_LIMIT && !tni_backend_get(bit)) {
     const tni_backend *backend; /* the default device may be named by nobody before its first use */
@@ -230,17 +230,20 @@ tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
     return tn_fail(TN_ERR_STATE, "device %s was unloaded: opening it by name loads its plugin again", tni_backend_name(bit));
   if (bit != TN_BACKEND_META) tni_open_providers(op->functional, bit);
   tni_registry_lock();
-  const tni_cell *cell = NULL;
   tn_status status = TN_OK;
   const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_relaxed);
-  if (row->cells[bit]->fn == tni_cell_build) {
-    status = cell_make(op, bit, &cell);
-    if (status == TN_OK) status = row_replace(op, bit, cell, true);
-  } else {
-    cell = row->cells[bit]; /* another thread was faster */
+  *out_cell = row->cells[bit];
+  if ((*out_cell)->fn == tni_cell_build) { /* else another thread was faster */
+    status = cell_make(op, bit, out_cell);
+    if (status == TN_OK) status = row_replace(op, bit, *out_cell, true);
   }
   tni_registry_unlock();
-  if (status != TN_OK) return status;
+  return status;
+}
+
+tn_status tni_cell_build(tn_call *call, const tn_value *args, tn_value *out) {
+  const tni_cell *cell = call->cell;
+  TN_TRY(tni_cell_get(call->op, cell->bit, &cell));
   call->cell = cell;
   call->user = cell->user;
   return cell->fn(call, args, out);
@@ -251,6 +254,7 @@ tn_status tni_missing(tn_call *call, const tn_value *args, tn_value *out) {
   (void)out;
   const tni_cell *cell = call->cell;
   return tn_fail(TN_ERR_MISSING_KERNEL,
-                 "no kernel for %s and no composite serves %s; `tenon why` names the providers",
+                 "no kernel for %s and no composite serves %s, which has no meta rule: the CPU cannot stand in; `tenon "
+                 "why` names the providers",
                  tni_backend_name(cell->bit), call->op->functional->name);
 }

@@ -18,6 +18,8 @@ tn_status tni_rows_reset(tn_op *op, uint8_t bit);
 void tni_row_retire(tn_op *op, const tni_row *row);
 /* Over all operators once exit has begun; every cell answers in words. */
 extern const tni_row tni_exit_row;
+/* The cell of a backend's bit, built if no call has built it yet; opens the backend and its providers. */
+tn_status tni_cell_get(const tn_op *op, uint8_t bit, const tni_cell **out_cell);
 /* The operator goes: its rows too (nothing may have called it). */
 void tni_row_drop(tn_op *op);
 /* Publishes op's own row, and as the row of calls from the top what stands over all, if anything does. */

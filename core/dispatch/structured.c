@@ -10,6 +10,7 @@
 #include <tenon/kit/shape.h>
 
 #include "core/dispatch/dispatch_int.h"
+#include "core/dispatch/fallback.h"
 #include "core/load/load.h"
 #include "core/tensor/generator.h"
 
@@ -191,7 +192,7 @@ static tn_status make_results(tni_step *step, tn_device device) {
 
 /* ------------------------------------------------------------------ kernels */
 
-static tn_dtype claim_dtype(const tni_step *step, const tn_meta *meta) {
+tn_dtype tni_step_dtype(const tni_step *step, const tn_meta *meta) {
   if (meta->compute_dtype != TN_DTYPE_NONE) return meta->compute_dtype;
   const tn_op *op = step->op;
   for (uint64_t m = op->tensor_args | op->list_args; m; m &= m - 1) {
@@ -245,10 +246,10 @@ static void drop_new_outputs(tni_step *step, tn_value *out) {
   }
 }
 
-static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args,
-                           tn_value *out) {
+tn_status tni_step_providers(tn_call *call, tni_step *step, const tn_meta *meta, const tn_value *args,
+                             tn_value *out) {
   const tni_cell *cell = call->cell;
-  tn_dtype dtype = claim_dtype(step, meta);
+  tn_dtype dtype = tni_step_dtype(step, meta);
   uint32_t rank = claim_rank(step);
   bool deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0;
   for (uint32_t i = 0; i < cell->n_chain; ++i) {
@@ -270,12 +271,7 @@ static tn_status run_chain(tn_call *call, tni_step *step, const tn_meta *meta, c
 /* Every provider was passed over, and there is no body: says whether it was for the dtype. */
 static TN_COLD tn_status nobody_took_it(tn_call *call, const tni_step *step, const tn_meta *meta) {
   const tni_cell *cell = call->cell;
-  tn_dtype dtype = claim_dtype(step, meta);
-  for (uint32_t i = 0; i < cell->n_chain; ++i)
-    if (cell->chain[i]->dtypes & TN_DTYPE_BIT(dtype)) return tni_missing(call, step->args, NULL);
-  if (cell->n_chain == 0) return tni_missing(call, step->args, NULL);
-  return tn_fail(TN_ERR_DTYPE, "dtype %s is not taken by any of the %u providers on %s", tn_dtype_name(dtype),
-                 cell->n_chain, tni_backend_name(cell->bit));
+  return tni_fallback_refuse(call->op, cell->bit, tni_step_dtype(step, meta), cell->chain, cell->n_chain);
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -343,7 +339,7 @@ static void uncount(const tni_step *step) {
   }
 }
 
-static void step_release(tni_step *step) {
+void tni_step_release(tni_step *step) {
   tni_scratch_release(&step->scratch);
   tni_cast_lists_release(step);
   while (step->n_temps) tn_tensor_release(step->temps[--step->n_temps]);
@@ -371,7 +367,8 @@ static tn_status step_run(tn_call *call, tni_step *step, tn_meta *meta) {
   const tn_value *args = step->replaced ? step->cast : step->args;
   call->core = step;
   if (is_in_place(step, args)) call->flags |= TN_CALL_IN_PLACE;
-  tn_status status = run_chain(call, step, meta, args, out);
+  tn_status status = tni_step_providers(call, step, meta, args, out);
+  if (status == TN_DECLINED) status = tni_fallback_run(call, step, meta, args, out);
   call->flags &= ~(uint32_t)TN_CALL_IN_PLACE;
   call->core = NULL;
   count_failed_writes(step, status);
@@ -391,7 +388,7 @@ static tn_status missing_outputs(const tni_step *step) {
 }
 
 /* The large arrays of a step are written before they are read. */
-static void step_begin(tni_step *step, tn_call *call, const tn_value *args, tn_desc *descs) {
+void tni_step_begin(tni_step *step, tn_call *call, const tn_value *args, tn_desc *descs) {
   step->call = call;
   step->op = call->op;
   step->args = args;
@@ -409,7 +406,7 @@ tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
   tn_desc descs[TNI_MAX_OUTS];
   tn_meta meta;
   tni_step step;
-  step_begin(&step, call, args, descs);
+  tni_step_begin(&step, call, args, descs);
   tn_status status = step_run(call, &step, &meta);
   bool body = status == TN_DECLINED;
   if (body && !call->op->functional->body) {
@@ -425,7 +422,7 @@ tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out) {
     }
   }
   if (body) uncount(&step);
-  step_release(&step);
+  tni_step_release(&step);
   return body ? tni_body_step(call, args, out) : status;
 }
 
@@ -437,7 +434,7 @@ tn_status tni_body_checked(tn_call *call, const tn_value *args, tn_value *out) {
   tni_step step;
   bool temporary[TNI_MAX_OUTS];
   const tn_op *op = call->op;
-  step_begin(&step, call, args, descs);
+  tni_step_begin(&step, call, args, descs);
   TN_TRY(tni_call_device(call, args, &call->device));
   TN_TRY(run_meta(&step, &meta));
   TN_TRY(check_other_writes(&step));

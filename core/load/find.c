@@ -110,6 +110,32 @@ void tni_open_all_backends(void) {
   }
 }
 
+const char *tni_device_offered(const char *name) {
+  if (strcmp(name, "privateuse1") == 0 && resolve_privateuse1(&name) != TN_OK) {
+    tn_error_clear();
+    return NULL;
+  }
+  const tni_backend *backend = find_published(name);
+  if (backend) return backend->name;
+  for (size_t i = 0; i < tni_plugin_count(); ++i) {
+    const tni_plugin *p = tni_plugin_at(i);
+    if (!p->manifest || tni_plugin_state(p) == TN_PLUGIN_REJECTED) continue;
+    for (size_t k = 0; k < p->manifest->devices.count; ++k)
+      if (strcmp(p->manifest->devices.items[k].name, name) == 0) return p->manifest->devices.items[k].name;
+  }
+  return NULL;
+}
+
+bool tni_device_has_kernels(const char *device) {
+  for (size_t i = 0; i < tni_plugin_count(); ++i) {
+    const tni_plugin *p = tni_plugin_at(i);
+    tn_plugin_state state = tni_plugin_state(p);
+    bool usable = state == TN_PLUGIN_LOADABLE || state == TN_PLUGIN_READY;
+    if (usable && tni_manifest_has_kernels(p->manifest, device)) return true;
+  }
+  return false;
+}
+
 /* ------------------------------------------------------------------ layers */
 
 static bool offers_layer(const tni_plugin *p, const char *name) {
@@ -151,18 +177,26 @@ void tni_open_providers(const tn_op *op, uint8_t bit) {
   }
 }
 
-tn_status tni_open_operator(const char *op_name) {
-  TN_TRY(tni_load_init());
+/* The plugin whose manifest adds an operator, or NULL. */
+static tni_plugin *find_adder(const char *op_name) {
   size_t n = strlen(op_name);
   for (size_t i = 0; i < tni_plugin_count(); ++i) {
     tni_plugin *p = tni_plugin_at(i);
     if (!p->manifest || atomic_load(&p->unloaded)) continue;
     for (size_t k = 0; k < p->manifest->operators.count; ++k) {
       const char *schema = p->manifest->operators.items[k];
-      if (strncmp(schema, op_name, n) != 0 || !strchr("( ", schema[n])) continue;
-      tn_status status = open_locked(p);
-      return status == TN_OK ? TN_OK : TN_WRAP(status, "operator %s", op_name);
+      if (strncmp(schema, op_name, n) == 0 && strchr("( ", schema[n])) return p;
     }
   }
-  return TN_OK;
+  return NULL;
+}
+
+bool tni_operator_offered(const char *op_name) { return tni_op_find(op_name) || find_adder(op_name); }
+
+tn_status tni_open_operator(const char *op_name) {
+  TN_TRY(tni_load_init());
+  tni_plugin *p = find_adder(op_name);
+  if (!p) return TN_OK;
+  tn_status status = open_locked(p);
+  return status == TN_OK ? TN_OK : TN_WRAP(status, "operator %s", op_name);
 }

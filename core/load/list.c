@@ -25,6 +25,11 @@ void tni_list_publish(tni_plugin_list *list) {
   *list = (tni_plugin_list){0};
 }
 
+void tni_list_take_back(tni_plugin_list *list) {
+  *list = published;
+  published = (tni_plugin_list){0};
+}
+
 tn_status tni_list_add(tni_plugin_list *list, const char *path, uint32_t root_order,
                        tni_plugin **out_plugin) {
   TN_TRY(tni_grow(&list->items, &list->capacity, list->count, sizeof *list->items));

@@ -23,6 +23,13 @@ void tni_open_providers(const tn_op *op, uint8_t bit);
 /* Opens the plugin whose manifest adds this operator; TN_OK too if none does. For callers whose tni_op_find
  * came back empty: they look again. */
 tn_status tni_open_operator(const char *op_name);
+/* The name by which a device is known that some plugin offers ("privateuse1" is resolved); NULL: none does. Opens
+ * nothing. The string lives as long as the process. */
+const char *tni_device_offered(const char *name);
+/* Does the manifest of a usable plugin list a kernel for the device? */
+bool tni_device_has_kernels(const char *device);
+/* Is there such an operator, or would a plugin add it? Opens nothing. */
+bool tni_operator_offered(const char *op_name);
 /* Opens the plugin that offers a layer, for whoever puts its bit into a thread's or a tensor's keys. Failures as in
  * tni_backend_open. */
 tn_status tni_layer_open(const char *layer_name, unsigned *out_bit);

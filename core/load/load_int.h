@@ -26,6 +26,7 @@ typedef struct tni_plugin_list {
 tn_status tni_list_add(tni_plugin_list *list, const char *path, uint32_t root_order, tni_plugin **out_plugin);
 void tni_list_deinit(tni_plugin_list *list); /* only for lists that were never published */
 void tni_list_publish(tni_plugin_list *list);
+void tni_list_take_back(tni_plugin_list *list); /* start failed: nobody has seen it */
 /* Stores the thread's words as the reason, then the state. */
 void tni_plugin_set(tni_plugin *p, tn_plugin_state state);
 

@@ -387,7 +387,8 @@ void tni_manifest_free(tni_manifest *m) {
 
 /* ------------------------------------------------------------------ questions */
 
-const tni_manifest_kernel *tni_manifest_find(const tni_manifest *m, const char *key, const char *op) {
+/* The first kernel line that does not stand before (key, op), or NULL. */
+static const tni_manifest_kernel *first_from(const tni_manifest *m, const char *key, const char *op) {
   const tni_manifest_kernel want = {.key = key, .op = op, .priority = INT32_MIN};
   size_t low = 0, high = m->kernels.count;
   while (low < high) {
@@ -397,9 +398,17 @@ const tni_manifest_kernel *tni_manifest_find(const tni_manifest *m, const char *
     else
       high = middle;
   }
-  if (low == m->kernels.count) return NULL;
-  const tni_manifest_kernel *found = &m->kernels.items[low];
-  return strcmp(found->key, key) == 0 && strcmp(found->op, op) == 0 ? found : NULL;
+  return low == m->kernels.count ? NULL : &m->kernels.items[low];
+}
+
+const tni_manifest_kernel *tni_manifest_find(const tni_manifest *m, const char *key, const char *op) {
+  const tni_manifest_kernel *found = first_from(m, key, op);
+  return found && strcmp(found->key, key) == 0 && strcmp(found->op, op) == 0 ? found : NULL;
+}
+
+bool tni_manifest_has_kernels(const tni_manifest *m, const char *key) {
+  const tni_manifest_kernel *found = first_from(m, key, "");
+  return found && strcmp(found->key, key) == 0;
 }
 
 bool tni_manifest_has_device(const tni_manifest *m, const char *name) {

@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "core/dispatch/fallback.h"
 #include "core/load/load_int.h"
 #include "core/memory/memory.h"
 #include "core/tensor/stream.h"
@@ -86,10 +87,12 @@ static tn_status read_all(void) {
   tn_status status = tni_search(&list);
   if (status == TN_OK) status = tni_judge(&list);
   if (status == TN_OK) status = tni_order_layers(&list);
-  if (status == TN_OK)
+  if (status == TN_OK) {
     tni_list_publish(&list);
-  else
-    tni_list_deinit(&list);
+    status = tni_fallback_read();
+    if (status != TN_OK) tni_list_take_back(&list);
+  }
+  if (status != TN_OK) tni_list_deinit(&list);
   return status;
 }
 

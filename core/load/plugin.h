@@ -84,6 +84,7 @@ typedef struct tni_manifest {
 /* First entry for (key, op), NULL if there is none; entries with other priorities follow it. */
 const tni_manifest_kernel *tni_manifest_find(const tni_manifest *m, const char *key, const char *op);
 bool tni_manifest_has_device(const tni_manifest *m, const char *name);
+bool tni_manifest_has_kernels(const tni_manifest *m, const char *key); /* any for this key */
 bool tni_strings_have(const tni_strings *list, const char *s);
 
 /* ------------------------------------------------------------------ plugin */

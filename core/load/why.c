@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/dispatch/fallback.h"
 #include "core/load/load_int.h"
 
 typedef struct answer {
@@ -74,16 +75,44 @@ static tn_status say_chain(const answer *a, bool *out_found) {
   return TN_OK;
 }
 
-static tn_status say_last(const answer *a, bool found) {
+/* The CPU in place of the device: out_runs is false where the policy or the CPU's own providers say no. */
+static tn_status say_cpu(const answer *a, const tni_fallback_choice *choice, bool found, bool *out_runs) {
+  bool cpu_can = false;
+  tni_open_providers(a->op->functional, TN_BACKEND_CPU);
+  tni_registry_lock();
+  for (const tni_kernel *k = a->op->functional->kernels; k; k = k->next)
+    cpu_can |= k->bit == TN_BACKEND_CPU && !tni_kernel_refuses(k, a->dtype, 0, false);
+  tni_registry_unlock();
+  *out_runs = cpu_can && choice->policy != TN_FALLBACK_ERROR;
+  if (!*out_runs) return TN_OK;
+  return say(a, "%s on %s for %s: the CPU %s, with copies both ways (policy %s: %s%s)", a->op->name, a->device,
+             tn_dtype_name(a->dtype), found ? "runs it if all decline" : "runs it",
+             tni_fallback_word((tn_fallback_policy)choice->policy), choice->said,
+             choice->whole && a->op->functional->body ? "; before the composite" : "");
+}
+
+static tn_status say_missing(const answer *a, const tni_fallback_choice *choice) {
+  if (choice->policy == TN_FALLBACK_ERROR && strcmp(a->device, "cpu") != 0)
+    return say(a,
+               "%s on %s for %s: missing kernel: no provider claims it, there is no body, and it may not run on the "
+               "CPU (policy error: %s; TENON_FALLBACK=%s@%s=allow would allow it)",
+               a->op->name, a->device, tn_dtype_name(a->dtype), choice->said, a->op->functional->name, a->device);
+  return say(a, "%s on %s for %s: missing kernel: no provider claims it and there is no body", a->op->name,
+             a->device, tn_dtype_name(a->dtype));
+}
+
+static tn_status say_last(const answer *a, uint8_t bit, bool found) {
   const tn_op *f = a->op->functional;
   const char *file = f->def && f->def->file ? f->def->file : "?";
   unsigned line = f->def ? f->def->line : 0;
-  if (f->body)
+  const tni_fallback_choice choice = tni_fallback_choose(f, bit);
+  bool copies = bit != TN_BACKEND_CPU && strcmp(f->name, "copy_") == 0, runs = false;
+  if (copies) return say(a, "%s: the core copies through host memory%s", a->op->name, found ? " if all decline" : "");
+  if (bit != TN_BACKEND_CPU && (choice.whole || !f->body)) TN_TRY(say_cpu(a, &choice, found, &runs));
+  if (f->body && !runs)
     return say(a, "%s: the body in other operators (%s:%u) %s", a->op->name, file, line,
                found ? "runs if all decline" : "runs");
-  if (found) return TN_OK;
-  return say(a, "%s on %s for %s: missing kernel: no provider claims it and there is no body", a->op->name,
-             a->device, tn_dtype_name(a->dtype));
+  return found || runs ? TN_OK : say_missing(a, &choice);
 }
 
 /* Plugins that list the operator and are no part of the chain. */
@@ -108,7 +137,7 @@ static tn_status say_all(answer *a, uint8_t bit) {
   TN_TRY(collect_chain(a, bit));
   bool found;
   TN_TRY(say_chain(a, &found));
-  TN_TRY(say_last(a, found));
+  TN_TRY(say_last(a, bit, found));
   return say_unusable(a);
 }
 

@@ -60,6 +60,7 @@ extern const tni_setting tni_settings[];
 int tni_cli_failed(void);
 /* Flushes stdout; a full disk or closed pipe turns success into TNI_EXIT_FAILED. */
 int tni_cli_end(int exit_status);
+void tni_cli_fallback_line(void); /* what ran on the CPU in a device's place, if anything */
 double tni_cli_seconds(void); /* monotonic */
 
 /* What --trace and --profile ask for. Zeroed, then the options are read into it. watch.c */

@@ -20,6 +20,7 @@ int tni_cli_failed(void) {
 }
 
 int tni_cli_end(int exit_status) {
+  tni_cli_fallback_line();
   if (!fflush(stdout) && !ferror(stdout)) return exit_status;
   fprintf(stderr, "tenon: the output could not be written\n");
   return exit_status == TNI_EXIT_OK ? TNI_EXIT_FAILED : exit_status;

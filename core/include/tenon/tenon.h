@@ -8,6 +8,7 @@
 #include <tenon/autograd.h>
 #include <tenon/error.h>
 #include <tenon/layer.h>
+#include <tenon/fallback.h>
 #include <tenon/load.h>
 #include <tenon/memory.h>
 #include <tenon/ops.h>
