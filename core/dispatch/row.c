@@ -44,10 +44,11 @@ static void first_rows_fill(void) {
   first_rows_ready = true;
 }
 
-/* Operators whose results never require grad and that write nothing have nothing to do with autograd. */
+/* Operators whose results never require grad and that write nothing have nothing to do with autograd, unless all they
+ * are is a body, whose parts have. */
 static bool meets_autograd(const tn_op *op) {
   if (!(op->tensor_args | op->list_args)) return false;
-  return op->write_args || !(op->flags & TN_OP_NONDIFF) || op->body;
+  return op->write_args || !(op->flags & TN_OP_NONDIFF) || (op->body && !op->meta);
 }
 
 tn_status tni_row_first(const tn_op *op, const tni_row **out_row) {

@@ -167,13 +167,15 @@ def gradient_code(entry, function, inputs):
     return '\n'.join(lines + ['}', ''])
 
 
-def compile_body(entry, registry):
-    """C text of the body function if the body is an expression, else ''."""
+def compile_body(entry, registry, first=''):
+    """C text of the body function if the body is an expression, else ''. first: a call that may refuse."""
     text = entry.fields.get('body')
     if text is None or entry.c_function('body'):
         return ''
     function = lang.Function(entry.schema, registry, 'args', False)
     block = lang.Block(function, indent=2)
+    if first:
+        block.try_call(first)
     results = entry.schema.results if entry.functional.returns_results else []
     try:
         tree = lang.parse(text)
@@ -194,9 +196,9 @@ def compile_body(entry, registry):
     return body_code(entry, function, block, bool(results))
 
 
-def body_code(entry, function, block, has_results):
+def body_code(entry, function, block, has_results, text=None):
     n = function.n_temps
-    lines = ['/* %s */' % entry.text('body').strip(),
+    lines = ['/* %s */' % (text or entry.text('body')).strip(),
              'tn_status tn_body_expr_%s(tn_call *call, const tn_value *args, tn_value *out) {'
              % entry.functional.ident, '  (void)call;']
     if not function.locals:
@@ -336,11 +338,26 @@ MAYBE tn_scalar scalar_pow(tn_scalar a, tn_scalar b) { return tn_float(pow(scala
 '''
 
 
+COMPOSITE_HELPERS = r'''/* A composite refuses what no kernel of its operator takes; tensors: bits of arguments, one of which may decide. */
+MAYBE tn_status composite_takes(const tn_value *args, uint64_t tensors, tn_dtype_mask dtypes) {
+  tn_dtype dtype = TN_FLOAT32;
+  for (uint64_t m = tensors; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind != TN_VAL_TENSOR) continue;
+    dtype = tn_tensor_dtype(v->u.t);
+    if (dtypes & TN_DTYPE_BIT(dtype)) return TN_OK;
+  }
+  return tn_fail(TN_ERR_DTYPE, "dtype %s is not among those of this operator", tn_dtype_name(dtype));
+}
+
+'''
+
+
 def emit_ops_grads(registry):
     parts = [banner('Gradients and bodies that are expressions of registry/ops: they call operators only. The text\n'
                     ' * of each expression stands above its statements; temporaries t[] are released at the end.'),
              '#include <math.h>\n#include <string.h>\n#include <tenon/ops.h>\n\n'
-             '#include "core/autograd/autograd.h"\n#include "ops_rules.h"\n', GRAD_HELPERS]
+             '#include "core/autograd/autograd.h"\n#include "ops_rules.h"\n', GRAD_HELPERS, COMPOSITE_HELPERS]
     for entry in registry.entries:
         if entry.body:
             parts.append(entry.body + '\n')

@@ -21,7 +21,7 @@ def body_name(entry):
     name = entry.c_function('body')
     if name:
         return 'tn_body_' + name
-    return 'tn_body_expr_' + entry.functional.ident if 'body' in entry.fields else None
+    return 'tn_body_expr_' + entry.functional.ident if entry.body else None
 
 
 def rng_expression(entry):

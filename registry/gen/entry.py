@@ -27,7 +27,7 @@ PROMOTE = {
     'compare': 'TN_PROMOTE_COMPARE', 'bool': 'TN_PROMOTE_BOOL',
 }
 FIELDS = ('op', 'appended', 'forms', 'inplace', 'out', 'meta', 'promote', 'expr', 'dtypes', 'flags', 'grad', 'saves',
-          'nondiff', 'body', 'rng', 'call', 'samples', 'inverse', 'autocast', 'doc')
+          'nondiff', 'body', 'primitive', 'rng', 'call', 'samples', 'inverse', 'autocast', 'doc')
 
 
 class EntryError(Exception):
@@ -87,6 +87,7 @@ class Entry:
     body: str = ''       # C function once compiled, if it is an expression
     elementwise_code: Any = None
     samples: list = field(default_factory=list)
+    body_calls: list = field(default_factory=list)  # forms of operators that the body's expression calls
     appended: int = 0    # arguments, all with defaults, since the schema was first published
 
     def text(self, name, default='') -> str:

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 
+import composite
 import emit_api
 import emit_elementwise
 import emit_explain
@@ -51,6 +52,7 @@ def load(paths, future=False):
     entries = [e for p in sorted(paths) for e in read_file(p, shown_path(p), taken, future)]
     registry = build_registry(entries)
     emit_grads.compile_all(registry)
+    composite.compile_all(registry)
     emit_elementwise.compile_all(registry)
     samples.compile_all(registry)
     return registry
