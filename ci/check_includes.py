@@ -58,6 +58,7 @@ RULES = [
     ("examples/layer-call-log", [SDK, "kit"], []),
     ("examples/operators-softmax", [SDK, "kit"], []),
     ("tests/load", [SDK, "kit", APP, GENERATED, FRONTEND], ["tests/support", "core/base", "core/load"]),
+    ("tests/backends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["tests/support"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
     ("tests/ops", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "frontends/check/reference"]),
     ("tests", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "plugins"]),

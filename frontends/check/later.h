@@ -9,7 +9,7 @@
 #include "frontends/check/check.h"
 
 extern tn_status tn_plugin_unload(const char *name) __attribute__((weak));
-extern tn_status tn_fallback_set(const char *op, const char *device, int32_t policy) __attribute__((weak));
+extern tn_status tn_fallback_set(const char *op, const char *device, tn_fallback_policy policy) __attribute__((weak));
 extern tn_status tn_layer_set(const char *name, bool on, bool *out_before) __attribute__((weak));
 
 #endif

@@ -106,3 +106,18 @@ done:
   TNI_RELEASE(t);
   return status;
 }
+
+/* The same numbers as a kernel draws: one in [0, 1) of float64 an element. args: self p generator */
+TN_BODY(bernoulli_parts) {
+  enum { DRAWN, LESS, N };
+  tn_tensor *self = args[0].u.t, *t[N] = {NULL};
+  const tn_options doubles = {.dtype = TN_FLOAT64};
+  tn_status status;
+  TNI_STEP(tn_empty_like(self, &doubles, TN_CONTIGUOUS_FORMAT, &t[DRAWN]));
+  TNI_STEP(tn_uniform_(t[DRAWN], 0, 1, args[2].kind == TN_VAL_GENERATOR ? args[2].u.g : NULL));
+  TNI_STEP(tn_lt_scalar(t[DRAWN], args[1], &t[LESS]));
+  TNI_STEP(tn_copy_(self, t[LESS], false));
+done:
+  TNI_RELEASE(t);
+  return status;
+}

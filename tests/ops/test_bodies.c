@@ -8,7 +8,6 @@
 #include <tenon/tenon.h>
 
 #include "case.h"
-#include "core/dispatch/dispatch_int.h"
 
 static tn_status run_body(op_case *c, op_results *r) {
   tn_call call = {.host = tn_kit_host_table, .op = c->op};
@@ -64,7 +63,7 @@ static void check_body(const tn_op *op, const tn_sample *sample, tn_dtype dtype)
   ref_fn reference = ref_find(op->name);
   tn_device cpu;
   TN_CHECK_OK(tn_device_open("cpu", &cpu)); /* its kernels are known from then on */
-  if (!op->body || !op->meta || !op->kernels || !reference || op->rng || op == tni_op_copy()) return;
+  if (!op->body || !op->meta || !op->kernels || !reference || op->rng || strcmp(op->name, "copy_") == 0) return;
   case_build(&again, op, sample, dtype, CASE_CPU);
   tn_status expected = case_call(&again, op, &kernel);
   case_build(&c, op, sample, dtype, CASE_CPU);

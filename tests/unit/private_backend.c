@@ -14,6 +14,12 @@
 /* Handles of opaque memory are not canonical addresses. */
 #define DISGUISE ((uint64_t)0x5a5a << 48)
 
+static _Atomic uint64_t moved_to_host, moved_from_host;
+
+private_backend_traffic private_backend_moved(void) {
+  return (private_backend_traffic){moved_to_host, moved_from_host};
+}
+
 static bool is_opaque(void *ctx) { return ctx == NULL; }
 
 static tn_status count_devices(void *ctx, int32_t *out_count) {
@@ -44,6 +50,7 @@ static void memory_free(void *ctx, int32_t index, const tn_memory *memory, void 
 static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, const void *host,
                            uint64_t size_bytes, void *stream) {
   (void)index, (void)stream;
+  moved_from_host += size_bytes;
   memcpy(place(ctx, mem) + offset_bytes, host, size_bytes);
   return TN_OK;
 }
@@ -51,6 +58,7 @@ static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offse
 static tn_status to_host(void *ctx, int32_t index, uint64_t mem, int64_t offset_bytes, void *host,
                          uint64_t size_bytes, void *stream) {
   (void)index, (void)stream;
+  moved_to_host += size_bytes;
   memcpy(host, place(ctx, mem) + offset_bytes, size_bytes);
   return TN_OK;
 }

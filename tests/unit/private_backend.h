@@ -12,6 +12,12 @@
  * TN_BACKEND_HOST_MEMORY, or 0 for memory whose address the core never gets. It has no kernels. */
 tn_device private_backend(const char *name, uint32_t flags);
 
+/* Bytes that crossed between the host and all private backends. */
+typedef struct private_backend_traffic {
+  uint64_t to_host, from_host;
+} private_backend_traffic;
+private_backend_traffic private_backend_moved(void);
+
 /* One provider of an operator on such a backend. fn, dtypes, flags, priority, user and plugin (its name) are the
  * test's; the rest is filled. Lives until private_kernel_remove; static storage is the easiest. */
 void private_kernel_add(const char *op, const char *device, tni_kernel *kernel);

@@ -408,7 +408,7 @@ def test_the_command_says_what_is_wrong():
         assert status == 1 and 'No such file' in words and 'Traceback' not in words, words
         path = os.path.join(folder, 'bad.yaml')
         with open(path, 'w', encoding='utf-8') as f:
-            f.write('- op: f(Tensor a) -> Tensor\n  meta: f\n  doc: d\n  samples: ["1"]\n')
+            f.write('- op: f(Tensor a) -> Tensor\n  meta: f\n  doc: d\n  samples: ["1"]\n  primitive: yes\n')
         status, words = run('main.py', '--out', os.path.join(folder, 'out'), path)
         assert status == 1 and "bad.yaml:4: f: sample" in words and 'Traceback' not in words, words
         assert not os.path.exists(os.path.join(folder, 'out'))  # nothing half written
