@@ -20,6 +20,8 @@ const tni_setting tni_settings[] = {
     {"TENON_PROBE", "off or all: which plugins a child opens first (those of TENON_PLUGIN_PATH)"},
     {"TENON_PROBE_MS", "how long that may take (5000)"},
     {"TENON_PROVIDERS", "\"openblas:off,onednn:off\": plugins that serve nothing"},
+    {"TENON_FALLBACK", "error, warn, allow, also by operator: may the CPU serve what a device lacks"},
+    {"TENON_LAYERS", "layers of plugins to switch on, by commas"},
     {"TENON_PRIVATEUSE1", "the plugin whose device is also called privateuse1"},
     {"TENON_NUM_THREADS", "threads of parallel regions (the physical cores)"},
     {"TENON_BIND", "off, nodes, cores or auto: where worker threads may run (auto)"},
