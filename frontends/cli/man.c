@@ -28,6 +28,7 @@ const tni_setting tni_settings[] = {
     {"TENON_CPU_ISA", "scalar, avx2 or avx512: the most that the CPU backend uses"},
     {"TENON_OPENCL_AS_GPU", "1: an OpenCL device that is a CPU gets the kernels that GPUs get"},
     {"TENON_OPENCL_TEXTS", "a folder in which the OpenCL plugin keeps the device texts that it compiled"},
+    {"TENON_INSIDE_CC", "set by tenon-cc in its own process: a compiler may not ask for another one"},
     {"TENON_LOG", "error, warn, info or debug (warn)"},
     {0}};
 
