@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "frontends/check/later.h"
 #include "frontends/check/tools.h"
 
 static bool same_file(const char *a, const char *b) {
@@ -54,7 +53,7 @@ tn_status tni_host_open(const tni_check_context *c) {
   for (size_t i = 0; status == TN_OK && i < c->n_devices; i++)
     status = tn_device_open(c->devices[i], &device);
   for (size_t i = 0; status == TN_OK && i < c->n_operators; i++) status = open_operator(c->operators[i]);
-  for (size_t i = 0; status == TN_OK && tn_layer_set && i < c->n_layers; i++) {
+  for (size_t i = 0; status == TN_OK && i < c->n_layers; i++) {
     status = tn_layer_set(c->layers[i].name, true, NULL);
     if (status == TN_OK) status = tn_layer_set(c->layers[i].name, false, NULL);
   }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "frontends/check/host.h"
-#include "frontends/check/later.h"
 #include "frontends/check/tools.h"
 
 enum { N = 4000 };
@@ -26,7 +25,6 @@ static void check_refused(tni_check_report *r, const tni_check_context *c) {
 }
 
 static void run(tni_check_report *r, const tni_check_context *c) {
-  if (!tn_plugin_unload) return tni_check_skip(r, "unload", "this host does not unload");
   const tn_dim size = N;
   static float values[N], back[N];
   tn_device device;

@@ -3,11 +3,11 @@
  * A layer that hands every call on, and, compiled with DEFECT=..., the same layer with exactly one thing wrong.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <tenon/kit/manifest.h>
 #include <tenon/kit/plugin.h>
 #include <tenon/plugin_layer.h>
+#include <time.h>
 
 #include "defects.h"
 
@@ -18,12 +18,28 @@ TN_MANIFEST(TN_MANIFEST_HEADER("glasspane", "1.0", "Apache-2.0") "layer glasspan
 
 enum { N_ARGS = 4 };
 
-/* Through one array for all threads. */
+/* Through one array for all threads: a call takes what was put there last, its own or another's. Each reference is
+ * counted and changes hands under a lock, so that the defect is a wrong result every time and never a crash. */
 static tn_status hand_on_shared(tn_call *call, const tn_value *args, tn_value *out) {
-  static tn_value shared[N_ARGS];
-  memcpy(shared, args, 3 * sizeof *args);
-  sched_yield();
-  return tn_kit_host()->redispatch(call, shared, out);
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static tn_tensor *shared[2];
+  const tn_host *host = tn_kit_host();
+  tn_tensor *old[2], *mine[2];
+  for (int i = 0; i < 2; i++) host->tensor_retain(args[i].u.t);
+  pthread_mutex_lock(&mutex);
+  for (int i = 0; i < 2; i++) old[i] = shared[i], shared[i] = args[i].u.t;
+  pthread_mutex_unlock(&mutex);
+  for (int i = 0; i < 2; i++) host->tensor_release(old[i]);
+  nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* others come, on a busy machine as well */
+  pthread_mutex_lock(&mutex);
+  for (int i = 0; i < 2; i++) mine[i] = shared[i], shared[i] = NULL;
+  pthread_mutex_unlock(&mutex);
+  tn_value taken[N_ARGS] = {args[0], args[1], args[2]};
+  for (int i = 0; i < 2; i++)
+    if (mine[i]) taken[i].u.t = mine[i];
+  tn_status status = host->redispatch(call, taken, out);
+  for (int i = 0; i < 2; i++) host->tensor_release(mine[i]);
+  return status;
 }
 
 static tn_status hand_on(tn_call *call, const tn_value *args, tn_value *out) {
