@@ -25,5 +25,6 @@ static const cpu_ew_fn f32_loops[CPU_EW_COUNT] = {TN_EW_LIST_FLT(EW_ROW_F32)};
 static const cpu_ew_fn f64_loops[CPU_EW_COUNT] = {TN_EW_LIST_FLT(EW_ROW_F64)};
 
 cpu_ew_fn CPU_FN(cpu_elementwise_float)(uint32_t op, tn_dtype dtype) {
-  return dtype == TN_FLOAT32 ? f32_loops[op] : f64_loops[op];
+  cpu_ew_fn vector = dtype == TN_FLOAT32 ? CPU_FN(cpu_elementwise_vector)(op, false) : NULL;
+  return vector ? vector : dtype == TN_FLOAT32 ? f32_loops[op] : f64_loops[op];
 }

@@ -20,5 +20,6 @@ TN_EW_LIST_FLT(EW_STREAM)
 static const cpu_ew_fn loops[CPU_EW_COUNT] = {TN_EW_LIST_FLT(EW_ROW)};
 
 cpu_ew_fn CPU_FN(cpu_elementwise_stream)(uint32_t op, tn_dtype dtype) {
-  return dtype == TN_FLOAT32 ? loops[op] : NULL;
+  cpu_ew_fn vector = dtype == TN_FLOAT32 ? CPU_FN(cpu_elementwise_vector)(op, true) : NULL;
+  return vector ? vector : dtype == TN_FLOAT32 ? loops[op] : NULL;
 }

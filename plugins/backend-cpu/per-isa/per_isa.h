@@ -21,6 +21,8 @@ extern const cpu_gemm_kernel CPU_FN(cpu_gemm_f64);
 cpu_ew_fn CPU_FN(cpu_elementwise_float)(uint32_t op, tn_dtype dtype);
 cpu_ew_fn CPU_FN(cpu_elementwise_int)(uint32_t op, tn_dtype dtype);
 cpu_ew_fn CPU_FN(cpu_elementwise_stream)(uint32_t op, tn_dtype dtype);
+/* float32; NULL where the plain loop is as good. stream: past the caches, n a multiple of CPU_STREAM_GROUP. */
+cpu_ew_fn CPU_FN(cpu_elementwise_vector)(uint32_t op, bool stream);
 cpu_cast_fn CPU_FN(cpu_cast_stream)(tn_dtype dst, tn_dtype src);
 cpu_cast_fn CPU_FN(cpu_cast)(tn_dtype dst, tn_dtype src);
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype);
