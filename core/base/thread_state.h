@@ -48,8 +48,8 @@ typedef struct tni_thread {
   bool freeing_nodes;          /* such a release is running on this thread */
   struct tni_device_worker *device_worker; /* backward: this thread serves an accelerator; else NULL */
   uint64_t fail_after, fail_count; /* stress build */
-  struct tni_front *front;     /* core/memory: cached small blocks of host memory, or NULL */
-  void (*front_free)(struct tni_front *front); /* for the thread's end; set with front */
+  struct tni_front *front;     /* core/memory: cached small blocks of the pool used last, or NULL */
+  void (*front_free)(struct tni_front *front); /* for the thread's end, all of them; set with front */
   uint64_t profile_parent;     /* core/profile: id of the event that this thread is in, 0: none */
   uint64_t profile_thread;     /* the system's number of this thread, 0: not asked yet */
   struct tni_range *ranges;    /* open spans that a profiler heard the begin of; each begins with the next one */

@@ -264,7 +264,8 @@ static tn_status make_pools(tni_backend *b) {
     if (!b->pinned) return tni_oom((size_t)b->n_devices * sizeof *b->pinned, "a backend's pools of pinned memory");
   }
   tni_pool_options options = {
-      .def = b->def, .name = b->name, .fork = b->fork, .device = {.backend = b->id}, .cached = tni_memory_cached(), .fronts = b->id == TN_BACKEND_CPU && tni_memory_cached()};
+      .def = b->def, .name = b->name, .fork = b->fork, .device = {.backend = b->id}, .cached = tni_memory_cached(),
+      .fronts = tni_memory_cached() && !b->def->synchronize && b->def->fork == TN_FORK_SAFE};
   for (; options.index < b->n_devices; ++options.index) {
     options.device.index = (int16_t)options.index;
     TN_TRY(tni_pool_new(&options, &b->pools[options.index]));

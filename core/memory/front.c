@@ -6,7 +6,6 @@
 
 enum { LIST_BYTES = 256 << 10, LIST_LEAST = 4, LIST_MOST = 64 };
 
-/* The thread ends, or its lists are given up. */
 static void front_free(tni_front *front) {
   tni_pool *pool = front->pool;
   tni_mutex_lock(&pool->mutex);
@@ -21,6 +20,15 @@ static void front_free(tni_front *front) {
   tni_free(front);
 }
 
+/* The thread ends. */
+static void fronts_free(tni_front *front) {
+  while (front) {
+    tni_front *other = front->other;
+    front_free(front);
+    front = other;
+  }
+}
+
 static tni_front *front_new(tni_pool *pool) {
   tni_front *front = tni_alloc_zero(sizeof *front);
   if (!front) return NULL;
@@ -33,17 +41,48 @@ static tni_front *front_new(tni_pool *pool) {
   front->next = pool->fronts;
   if (front->next) front->next->previous = front;
   pool->fronts = front;
+  front->other = tni_tls.front;
   tni_tls.front = front;
-  tni_tls.front_free = front_free;
+  tni_tls.front_free = fronts_free;
   tni_thread_arm();
   return front;
 }
 
+/* Takes the front of a pool out of the thread's list. */
+static tni_front *take_out(const tni_pool *pool) {
+  for (tni_front **at = &tni_tls.front; *at; at = &(*at)->other) {
+    tni_front *front = *at;
+    if (front->pool != pool) continue;
+    *at = front->other;
+    return front;
+  }
+  return NULL;
+}
+
+tni_front *tni_front_find(const tni_pool *pool) {
+  tni_front *front = tni_tls.front;
+  while (front && front->pool != pool) front = front->other;
+  return front;
+}
+
+bool tni_front_raise(const tni_pool *pool) {
+  if (!tni_tls.front || tni_tls.front->pool == pool) return false;
+  tni_front *front = take_out(pool);
+  if (!front) return false;
+  front->other = tni_tls.front;
+  tni_tls.front = front;
+  return true;
+}
+
 tni_front *tni_front_of(tni_pool *pool) {
   if (!pool->options.fronts) return NULL;
-  tni_front *front = tni_tls.front;
-  if (!front) return front_new(pool);
-  return front->pool == pool ? front : NULL;
+  tni_front_raise(pool);
+  return tni_tls.front && tni_tls.front->pool == pool ? tni_tls.front : front_new(pool);
+}
+
+void tni_front_drop(tni_pool *pool) {
+  tni_front *front = take_out(pool);
+  if (front) front_free(front);
 }
 
 static inline int64_t swap(_Atomic int64_t *field) {

@@ -10,7 +10,9 @@
  * parts carry the segment's mem and `base` says where they begin.
  *
  * Note [The front]
- * CPU objects of slab size are taken from and put back to lists of the calling thread, without a lock. A front counts
+ * Objects of slab size are taken from and put back to lists of the calling thread, without a lock, on the CPU and on every
+ * backend whose memory needs no order of streams and outlives a fork. A thread has one front for each such pool that it
+ * used; the inline doors look at the first, the one used last. A front counts
  * in plain fields of its own; whoever reads statistics adds the fronts up. A list that overflows gives half of itself
  * back to the pool.
  *
@@ -92,6 +94,7 @@ typedef struct tni_front {
     uint32_t count, most;
   } lists[TNI_MEMORY_CLASSES];
   struct tni_front *previous, *next; /* in the pool's list */
+  struct tni_front *other;           /* the thread's next one, of another pool */
 } tni_front;
 
 /* Which forked process a backend is good for. See Note [Backends after a fork]. */
@@ -128,7 +131,7 @@ typedef struct tni_pool_options {
   tn_device device;     /* for profilers */
   bool pinned;          /* host memory for a device: see pinned.c in core/tensor */
   bool cached; /* tni_memory_cached() in the product; tests choose */
-  bool fronts; /* host memory of a synchronous backend: threads may keep lists of their own */
+  bool fronts; /* a synchronous backend that a fork leaves whole: threads may keep lists of their own */
 } tni_pool_options;
 
 /* false in builds where every block must be seen by a checker. */

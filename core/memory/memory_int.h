@@ -149,9 +149,12 @@ void tni_slabs_release(tni_pool *pool); /* empty ones go back to the bins */
 
 /* ------------------------------------------------------------------ front.c */
 
-/* The calling thread's front of this pool, made if need be; NULL: the pool has none, the thread's is of another
- * pool, or out of memory. */
+/* The calling thread's front of this pool, made if need be, and put first; NULL: the pool has none, or out of memory. */
 tni_front *tni_front_of(tni_pool *pool);
+tni_front *tni_front_find(const tni_pool *pool); /* the same without making one */
+/* Puts the thread's front of this pool before its others, where the inline doors look; true if it was not there. */
+bool tni_front_raise(const tni_pool *pool);
+void tni_front_drop(tni_pool *pool); /* the calling thread's, if it has one */
 /* Adds what the front counted to the pool's figures. */
 void tni_front_sum(tni_front *front);
 /* Gives back objects of one list until `keep` are left. */

@@ -81,10 +81,7 @@ bool tni_memory_is_pinned(const tni_memory_block *block) { return block->pool->o
 
 void tni_pool_free(tni_pool *pool) {
   if (!pool) return;
-  if (tni_tls.front && tni_tls.front->pool == pool) {
-    tni_tls.front_free(tni_tls.front);
-    tni_tls.front = NULL;
-  }
+  tni_front_drop(pool);
   tni_pool_purge(pool);
   tni_mutex_lock(&list_mutex);
   if (pool->next) pool->next->previous = pool->previous;
@@ -111,7 +108,8 @@ void tni_pool_purge_locked(tni_pool *pool) {
   char *words = tni_error_take();
   bool all_done = !pool->asynchronous || tni_pool_wait(pool);
   atomic_fetch_add_explicit(&pool->purges, 1, memory_order_relaxed);
-  if (tni_tls.front && tni_tls.front->pool == pool) tni_front_spill_all(tni_tls.front);
+  tni_front *own = tni_front_find(pool);
+  if (own) tni_front_spill_all(own);
   tni_stream_drain(pool, all_done);
   tni_slabs_release(pool);
   tni_segments_release(pool, all_done);
@@ -265,6 +263,7 @@ static tn_status check_open(const tni_pool *pool) {
 tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bool whole,
                                 tni_memory_block **out_block) {
   *out_block = NULL;
+  if (!whole && tni_front_raise(pool)) return tni_memory_alloc(pool, bytes, stream, out_block);
   TN_TRY(check_open(pool)); /* before the fork's state, which may call the backend */
   TN_TRY(tni_fork_admit(pool->fork));
   uint8_t tag = (uint8_t)tni_tls.modes.memory_tag;
@@ -293,6 +292,7 @@ static bool is_dropped(const tni_pool *pool, const tni_memory_block *block) {
 
 void tni_memory_free_slow(tni_memory_block *block, void *stream) {
   tni_pool *pool = block->pool;
+  if (tni_front_raise(pool)) return tni_memory_free(block, stream);
   if (is_dropped(pool, block)) return;
   tni_mutex_lock(&pool->mutex);
   tni_front *front = block->size_class != TNI_MEMORY_NO_CLASS ? tni_front_of(pool) : NULL;

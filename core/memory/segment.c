@@ -35,7 +35,7 @@ tn_status tni_raw_alloc(tni_pool *pool, uint64_t bytes, void *stream, tn_memory 
     pool->stats.reserved_peak_bytes = pool->stats.reserved_bytes;
   pool->stats.n_segments++;
   pool->stats.n_raw_allocs++;
-  if (pool->options.fronts) tni_parallel_first_touch(out_memory->address, bytes);
+  if (pool->options.fronts && (def->flags & TN_BACKEND_HOST_MEMORY)) tni_parallel_first_touch(out_memory->address, bytes);
   return TN_OK;
 }
 

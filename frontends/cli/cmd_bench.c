@@ -210,14 +210,22 @@ static int run_suites(const char *name, const wish *w) {
   return TNI_EXIT_USAGE;
 }
 
+/* Where tensors of cases that name no device are made. */
+static tn_status use_device(const char *name) {
+  tn_device device;
+  TN_TRY(tn_device_open(name, &device));
+  return tn_default_device_set(device);
+}
+
 static int run_bench(int argc, char **argv) {
   bool serve = false;
   wish w = {0};
   tni_watch watch = {0};
-  const char *name = NULL, *loop = NULL, *plugin_layers = NULL;
+  const char *name = NULL, *loop = NULL, *plugin_layers = NULL, *device = "cpu";
   int64_t threads = 0;
   const tni_option options[] = {
       {"--threads", TNI_OPTION_INT, &threads, "N", "threads (the physical cores)", 1, 1024},
+      {"--device", TNI_OPTION_STRING, &device, "NAME", "where the tensors are (cpu)", 0, 0},
       {"--case", TNI_OPTION_STRING, &w.only, "CASE", "measure this case only", 0, 0},
       {"--loop", TNI_OPTION_STRING, &loop, "CASE N", "run one case N times and print nothing", 0, 0},
       {"--list", TNI_OPTION_FLAG, &w.list, NULL, "print the names of the cases and measure nothing", 0, 0},
@@ -232,6 +240,7 @@ static int run_bench(int argc, char **argv) {
   if (result >= 0) return result;
   if (tn_init() != TN_OK) return tni_cli_failed();
   if (threads && tn_set_num_threads((int32_t)threads) != TN_OK) return tni_cli_failed();
+  if (use_device(device) != TN_OK) return tni_cli_failed();
   if (plugin_layers && tn_layers_set_on(plugin_layers) != TN_OK) return tni_cli_failed();
   result = tni_watch_begin(&watch);
   if (result != TNI_EXIT_OK) return result;

@@ -327,6 +327,32 @@ TN_TEST(memory_pool, peaks_are_exact_through_the_front) {
   fake_end(&f, pool);
 }
 
+TN_TEST(memory_pool, a_thread_has_a_front_for_each_pool) {
+  fake f, g;
+  fake_init(&f, false, false);
+  fake_init(&g, false, false);
+  tni_pool *first = fake_pool(&f, true, true), *second = fake_pool(&g, true, true);
+  tni_memory_free(fake_take(first, 4096, NULL), NULL);
+  tni_memory_free(fake_take(second, 4096, NULL), NULL);
+  for (int i = 0; i < 100; ++i) { /* in turn: each is served from its own */
+    tni_memory_block *a = fake_take(first, 4096, NULL), *b = fake_take(second, 4096, NULL);
+    TN_CHECK(a->pool == first);
+    TN_CHECK(b->pool == second);
+    TN_CHECK(tni_tls.front->pool == second);
+    tni_memory_free(a, NULL);
+    TN_CHECK(tni_tls.front->pool == first);
+    tni_memory_free(b, NULL);
+  }
+  TN_CHECK_INT(fake_stats(first).n_allocs, 101);
+  TN_CHECK_INT(fake_stats(second).n_frees, 101);
+  TN_CHECK_INT(fake_stats(first).current_bytes, 0);
+  TN_CHECK_INT(fake_stats(second).n_raw_allocs, 1);
+  fake_end(&f, first); /* the other's stays */
+  tni_memory_free(fake_take(second, 4096, NULL), NULL);
+  TN_CHECK_INT(fake_stats(second).n_raw_allocs, 1);
+  fake_end(&g, second);
+}
+
 TN_TEST(memory_pool, a_snapshot_accounts_for_every_byte) {
   fake f;
   fake_init(&f, false, false);
