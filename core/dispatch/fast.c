@@ -56,11 +56,10 @@ static TN_COLD tn_status fast_undo(tn_call *call, const tn_value *args, tn_value
 }
 
 /* A result that is not small. Out of line, so that the small call keeps few registers over its kernel. */
-static __attribute__((noinline)) tn_status fast_large(tn_call *call, const tn_value *args, tn_value *out,
-                                                      tn_dtype dtype) {
-  const tn_view *first = args[0].u.v;
+static __attribute__((noinline)) tn_status fast_large(tn_call *call, const tn_value *args, tn_value *out, uint64_t word,
+                                                      size_t itemsize) {
   tn_tensor *result;
-  TN_TRY(tni_tensor_new(dtype, first->ndim, first->sizes, NULL, tn_view_device(first), &result));
+  TN_TRY(tni_tensor_new_like(args[0].u.v, word, itemsize, &result));
   out[0] = tn_value_tensor(result);
   tn_status status = fast_kernel(call, args, out);
   return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
@@ -73,7 +72,7 @@ static inline __attribute__((always_inline)) tn_status fast_call(tn_call *call, 
   const tni_cell *cell = call->cell;
   /* At a backend's cell with operands alike, the call's keys are that backend's bit. */
   tn_tensor *result = tni_tensor_small(args[0].u.v, word, itemsize, call->keys, cell->small_bytes);
-  if (TNI_UNLIKELY(!result)) return fast_large(call, args, out, word & 0xff);
+  if (TNI_UNLIKELY(!result)) return fast_large(call, args, out, word, itemsize);
   out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
   tn_status status = fast_kernel(call, args, out);
   return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);

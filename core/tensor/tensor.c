@@ -263,6 +263,41 @@ tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, 
   return TN_OK;
 }
 
+/* What tni_tensor_new checks was checked when `like` was made; what it computes stands there. */
+tn_status tni_tensor_new_like(const tn_view *like, uint64_t word, size_t itemsize, tn_tensor **out_tensor) {
+  const tni_backend *backend = tni_backend_get(like->backend);
+  const uint64_t bytes = (uint64_t)like->numel * itemsize;
+  const uint32_t ndim = like->ndim;
+  bool inline_data = (backend->def->flags & TN_BACKEND_INLINE_MEMORY) && bytes <= TNI_INLINE_BYTES;
+  if (TNI_UNLIKELY(!bytes || ndim > TNI_INLINE_RANK || like->backend == TN_BACKEND_META || inline_data))
+    return tni_tensor_new(word & 0xff, ndim, like->sizes, NULL, tn_view_device(like), out_tensor);
+  *out_tensor = NULL;
+  tn_tensor *t = block_new(class_for(0));
+  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  tn_status status = storage_alloc(t, backend, like->device_index, NULL, bytes);
+  if (TNI_UNLIKELY(status != TN_OK)) {
+    block_discard(t);
+    return status;
+  }
+  tn_view *v = &t->view;
+  const tni_storage *s = &t->own_storage;
+  memcpy(&v->dtype, &word, sizeof word);
+  v->flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
+  v->reserved1 = v->reserved2 = 0;
+  v->numel = like->numel;
+  v->sizes = t->dims;
+  v->strides = t->dims + TNI_INLINE_RANK;
+  v->storage = &t->own_storage;
+  v->mem = s->mem;
+  v->offset_bytes = s->base_bytes;
+  v->data = s->address;
+  dims_copy(t, ndim, like->sizes, like->strides);
+  t->keys = TNI_KEY(like->backend);
+  version_start(t);
+  *out_tensor = t;
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------ sharing memory */
 
 /* t gets src's memory seen through other geometry. */
@@ -376,13 +411,26 @@ static __attribute__((noinline)) void release_view(tn_tensor *t, unsigned block_
   if (tni_count_drop(&parent->refs)) release_last(parent);
 }
 
+/* Not young, or with more than memory in its own block. A sole owner whose one extra is memory elsewhere (every tensor of
+ * most devices) has nothing to count down. */
+static __attribute__((noinline)) void release_rare(tn_tensor *t) {
+  const uint32_t memory_alone = TNI_EXTRA_MEMORY << TNI_WORD_EXTRAS_SHIFT;
+  if (atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE || t->autograd || t->parent ||
+      (tni_tensor_word(t) & TNI_WORD_EXTRAS) != memory_alone) {
+    drop(t);
+    return;
+  }
+  storage_free(&t->own_storage);
+  tni_block_push(t, t->block_class);
+}
+
 /* Most tensors die young: one handle, no history, memory in their own block. */
 void tn_tensor_release(tn_tensor *t) {
   if (!t) return;
   uint32_t word; /* read by a sole owner only: a thread with another handle may be writing these fields */
   if (TNI_UNLIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE ||
                    ((word = tni_tensor_word(t)) & TNI_WORD_EXTRAS) || t->autograd)) {
-    drop(t);
+    release_rare(t);
     return;
   }
   const unsigned block_class = word >> TNI_WORD_CLASS_SHIFT;

@@ -169,7 +169,7 @@ static inline uint32_t tni_tensor_word(const tn_tensor *t) {
   memcpy(&word, &t->creation, sizeof word);
   return word;
 }
-enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_CLASS_SHIFT = 24 };
+enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_EXTRAS_SHIFT = 8, TNI_WORD_CLASS_SHIFT = 24 };
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
 static inline void tni_retain(tn_tensor *t) { tni_count_add(&t->refs); }
@@ -189,6 +189,9 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
 /* The same on a host-memory backend, its data from this pool (NULL: as tni_tensor_new chooses). */
 tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
                             tn_device device, struct tni_pool *pool, tn_tensor **out_tensor);
+/* The same for a result with the sizes and strides of `like`, which is contiguous; word: its tni_view_word (small.h), which
+ * is like's but for dtype and an itemsize that is not larger. */
+tn_status tni_tensor_new_like(const tn_view *like, uint64_t word, size_t itemsize, tn_tensor **out_tensor);
 /* Same memory, other geometry; offset in elements from src's first element. Not a tracked view: shares memory
  * (keep) and, if share_version, the version cell; no history, no parent. */
 tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
