@@ -22,13 +22,6 @@ static bool has(const char *p, const char *end, char c) {
   return false;
 }
 
-/* `Tensor(a!) out` of an out= form, also `out0`. */
-static bool is_target(const char *p, const char *end) {
-  const char *name = end;
-  while (name > p && name[-1] != ' ') --name;
-  return strncmp(name, "out", 3) == 0;
-}
-
 /* Items of a list that begins after its bracket; calls them results. */
 static uint32_t count_items(const char *p) {
   uint32_t n = 0;
@@ -44,12 +37,15 @@ tn_kit_signature tn_kit_signature_read(const char *schema) {
   tn_kit_signature s = {0, 0, 0, 0};
   const char *p = strchr(schema, '(');
   if (!p) return s;
+  bool by_name = false; /* behind the star: a written one there is a target, whatever it is called */
   for (++p; *p && *p != ')';) {
     const char *end = item_end(p);
-    if (*p != '*') { /* what follows it is given by name: no argument */
+    if (*p == '*') { /* no argument */
+      by_name = true;
+    } else {
       uint64_t bit = s.n_args < 64 ? (uint64_t)1 << s.n_args : 0;
       if (has(p, end, '!')) s.written |= bit;
-      if (has(p, end, '!') && is_target(p, end)) s.targets |= bit;
+      if (has(p, end, '!') && by_name) s.targets |= bit;
       ++s.n_args;
     }
     for (p = end; *p == ',' || *p == ' ';) ++p;
