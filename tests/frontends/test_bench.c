@@ -62,6 +62,15 @@ static bool is_large(const char *name) {
   return false;
 }
 
+/* Loops over 4M elements and more, a second each under a sanitizer: the setup is the same for all of them, add_4M and
+ * the ceilings' cases show it, and tests_ops walks the kernels. */
+static bool is_left_out(const char *name) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  if (strcmp(name, "add_4M") && (strstr(name, "_4M") || strstr(name, "_16M"))) return true;
+#endif
+  return is_large(name) && strcmp(name, "mm_bf16_1024") && strcmp(name, "argmax_dim1_16M");
+}
+
 /* One process for all of them. */
 TN_TEST(frontends_bench, every_case_runs) {
   static char requests[1 << 14];
@@ -69,7 +78,7 @@ TN_TEST(frontends_bench, every_case_runs) {
   int asked = 0, answered = 0;
   requests[0] = 0;
   for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
-    if (is_large(name) && strcmp(name, "mm_bf16_1024") && strcmp(name, "argmax_dim1_16M")) continue;
+    if (is_left_out(name)) continue;
     size_t used = strlen(requests);
     snprintf(requests + used, sizeof requests - used, "run %s 1\n", name);
     asked++;
