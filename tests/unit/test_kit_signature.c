@@ -29,6 +29,9 @@ TN_TEST(kit_signature, reads_defaults_and_lists) {
   s = tn_kit_signature_read("a::f.out(Tensor x, *, Tensor(a!) low, Tensor(b!) high) -> (Tensor(a!), Tensor(b!))");
   TN_CHECK_INT(s.targets, 6); /* by their place, not by their names */
   TN_CHECK_INT(tn_kit_signature_read("a::f_(Tensor(a!) output, Tensor x) -> Tensor(a!)").targets, 0);
+  s = tn_kit_signature_read("a::count(Tensor x, Tensor(a!) calls) -> Tensor");
+  TN_CHECK_INT(s.written, 2);
+  TN_CHECK_INT(s.n_results, 1); /* one that is no written argument */
   TN_CHECK_INT(tn_kit_signature_read("a::h() -> ()").n_results, 0);
   TN_CHECK_INT(tn_kit_signature_read("nonsense").n_args, 0);
 }

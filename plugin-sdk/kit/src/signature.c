@@ -51,7 +51,7 @@ tn_kit_signature tn_kit_signature_read(const char *schema) {
     for (p = end; *p == ',' || *p == ' ';) ++p;
   }
   const char *result = strstr(p, "-> ");
-  if (!result || s.written) return s;
+  if (!result || strchr(result, '!')) return s; /* the written arguments again */
   result += 3;
   s.n_results = *result == '(' ? count_items(result + 1) : 1;
   return s;
