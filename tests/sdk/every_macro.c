@@ -60,7 +60,9 @@ static tn_status sizes(tn_dim a, tn_dim b) {
   return TN_OK;
 }
 
+TN_LOOP_BEGIN
 TN_KIT_OP(op_relu, "relu");
+TN_LOOP_END
 static tn_status by_name(tn_tensor *x, tn_tensor **out) { return TN_KIT_CALL(&op_relu, out, tn_value_tensor(x)); }
 
 static tn_status relu(tn_call *call, const tn_value *args, tn_value *out) {

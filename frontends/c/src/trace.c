@@ -5,6 +5,8 @@
  * Note [A file that is always whole]
  * Events gather in a buffer. When it is full, it is written behind what was written before together with the closing
  * brackets, in one write, and the next one begins where the brackets stand. So a reader finds whole JSON at any time.
+ * Writes are short: the kernel may end one of a process that is killed at any border of two pages, and a write of half a
+ * page has one such border at most, seldom.
  * What cannot be written at a place (a pipe) is written in order, with the brackets at the end.
  */
 #include <errno.h>
@@ -19,7 +21,7 @@
 #include "frontends/c/src/support.h"
 #include <tenon/trace.h>
 
-enum { ROOM = 1 << 16, LONGEST = 6 << 10, DEVICE_PID = 1000000000 };
+enum { ENOUGH = 2 << 10, LONGEST = 6 << 10, ROOM = ENOUGH + LONGEST + 2, DEVICE_PID = 1000000000 };
 static const char ending[] = "\n]}\n";
 
 /* A thread or device that has its line with the name. */
@@ -101,7 +103,7 @@ static void put_string(text *x, const char *s) {
 /* The mutex is held. */
 static void add(tn_trace *t, const text *x) {
   if (t->error) return;
-  if (t->used + x->n + 2 > ROOM) flush(t, false);
+  if (t->used + x->n + 2 > ENOUGH) flush(t, false);
   memcpy(t->buffer + t->used, t->first ? "\n" : ",\n", t->first ? 1 : 2);
   t->used += t->first ? 1 : 2;
   t->first = false;
