@@ -103,10 +103,12 @@ static void worker_main(void *ctx) {
   tni_mutex_lock(&engine.mutex);
   while (!self->stop) {
     work *w = dequeue(self);
-    if (w)
+    if (w) {
       serve(w);
-    else
-      tni_cond_wait(&engine.changed, &engine.mutex);
+      continue;
+    }
+    tni_thread_rest();
+    tni_cond_wait(&engine.changed, &engine.mutex);
   }
   tni_mutex_unlock(&engine.mutex);
 }

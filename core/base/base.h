@@ -138,6 +138,9 @@ typedef struct tni_once {
 void tni_once_run(tni_once *once, void (*fn)(void));
 tn_status tni_worker_start(void (*fn)(void *ctx), void *ctx, const char *name, tni_worker **out_worker);
 void tni_worker_join(tni_worker *worker); /* waits and frees */
+/* Gives back the device memory that this thread keeps for its next request: for threads of ours before they wait, so that a
+ * backend can be unloaded and its memory purged. */
+void tni_thread_rest(void);
 /* In a forked child: frees the record of a thread of the parent. */
 void tni_worker_forget(tni_worker *worker);
 /* Note [Fork] in fork.c. Ranks in the order in which locks nest, outermost first. */

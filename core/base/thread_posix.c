@@ -81,10 +81,14 @@ void tni_worker_forget(tni_worker *worker) { tni_free(worker); }
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-static void thread_exit(void *unused) {
-  (void)unused;
+void tni_thread_rest(void) {
   if (tni_tls.front) tni_tls.front_free(tni_tls.front);
   tni_tls.front = NULL;
+}
+
+static void thread_exit(void *unused) {
+  (void)unused;
+  tni_thread_rest();
   for (void *range = tni_tls.ranges, *outer; range; range = outer) { /* spans that were left open */
     memcpy(&outer, range, sizeof outer);
     tni_free(range);

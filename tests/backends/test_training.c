@@ -119,6 +119,20 @@ TN_TEST(training_memory, a_checkpoint_goes_on_elsewhere) {
   remove(path);
 }
 
+/* Neither this thread nor the device's worker may keep a block that nobody uses. */
+TN_TEST(training_memory, its_plugin_can_be_unloaded_afterwards) {
+  static float weights[WEIGHTS];
+  for (int round = 0; round < 3; round++) {
+    (void)train("attic", weights);
+    tn_status status = TN_ERR_STATE; /* the worker may still be giving back */
+    for (int i = 0; i < 1000 && status != TN_OK; i++) {
+      if (i) usleep(1000);
+      status = tn_plugin_unload("backend-memory");
+    }
+    TN_CHECK_OK(status);
+  }
+}
+
 TN_TEST(training_memory, strict_mode_never_runs_on_the_cpu) {
   tn_device device = named("attic");
   tn_tensor *x, *y, *r = NULL;
