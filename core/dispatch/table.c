@@ -196,7 +196,11 @@ tn_status tni_op_add_kernel(tn_op *op, tni_kernel *kernel) {
   kernel->next = op->kernels;
   op->kernels = kernel;
   tn_status status = tni_rows_reset(op, kernel->bit);
-  if (status != TN_OK) op->kernels = kernel->next;
+  if (status == TN_OK) return TN_OK;
+  /* Rows of some of the operator's forms may know the key by now. Should this need memory that is not there either, they
+   * go on knowing a layer's key that no thread switches on. */
+  op->kernels = kernel->next;
+  (void)tni_rows_reset(op, kernel->bit);
   return status;
 }
 
