@@ -137,9 +137,9 @@ void check_device_in_place(const tn_op *op, const tn_sample *sample, tn_dtype dt
       finding(&c, "%s failed: %s", form->name, tn_error_message());
     if (fits) {
       tn_tensor *a = gpu_home(out[0].u.t), *b = gpu_home(m.args[0].u.t);
-      equal = memcmp(tn_tensor_view(a)->data, tn_tensor_view(b)->data,
-                     (size_t)tn_tensor_numel(a) * sizeof(float)) == 0;
-      if (!equal && tn_tensor_numel(a))
+      equal = !tn_tensor_numel(a) || memcmp(tn_tensor_view(a)->data, tn_tensor_view(b)->data,
+                                            (size_t)tn_tensor_numel(a) * sizeof(float)) == 0;
+      if (!equal)
         finding(&c, "%s writes other bits than the functional form gives", form->name);
       tn_tensor_release(a);
       tn_tensor_release(b);
