@@ -13,7 +13,7 @@
 
 TN_MANIFEST(TN_MANIFEST_HEADER("late", "1.0", "Apache-2.0") "device late\nkernel late add.Tensor float32 0\n")
 
-static volatile int down;
+static _Atomic int down;
 
 static void go_down(void) {
   usleep(600000);
