@@ -216,8 +216,5 @@ void tn_shutdown(void) {
   tni_autograd_stop();
   tni_parallel_stop();
   tni_load_shutdown();
-  tni_registry_lock();
-  tni_rows_release();
-  tni_registry_unlock();
   tni_block_trim();
 }

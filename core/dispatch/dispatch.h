@@ -5,7 +5,7 @@
  *
  * Note [Rows are immutable]
  * op->row points to a row behind one acquire load. A row is never changed after it is published: a new kernel,
- * layer or backend makes a new row. Old rows stay until shutdown, because a call may still be reading one.
+ * layer or backend makes a new row. Old rows stay, because a call may still be reading one, even in tn_shutdown.
  * Every backend bit of a row has a cell: providers, body, or the refusal that answers "missing kernel". Cells of
  * backends are built at their first call (tni_cell_build), when the providers that a row lists are opened.
  *
@@ -182,7 +182,7 @@ size_t tni_kernels_of_others(const tn_op *op, const char *plugin, const char **o
 tn_status tni_op_retire_prepare(size_t n);
 void tni_op_retire(tn_op *op);
 void tni_op_unlist(tn_op *op); /* out of the names and the count; the record stays */
-/* From now on every call is answered in words: exit has begun. */
+/* From now on every call is answered in words: exit or tn_shutdown has begun. Registry lock held. */
 void tni_rows_end(void);
 /* Order of providers (DESIGN 4). */
 bool tni_kernel_before(const tni_kernel *a, const tni_kernel *b);

@@ -6,6 +6,7 @@
  */
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/row.h"
+#include "core/load/load.h"
 
 /* ------------------------------------------------------------------ kernels */
 
@@ -110,6 +111,7 @@ void tni_op_retire(tn_op *op) {
 
 static tn_status answer_exiting(tn_call *call, const tn_value *args, tn_value *out) {
   (void)args, (void)out;
+  TN_TRY(tni_may_dispatch());
   return tn_fail(TN_ERR_STATE, "the process is ending: %s cannot be called any more", call->op->name);
 }
 

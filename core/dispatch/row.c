@@ -11,7 +11,7 @@
 #include "core/load/load.h"
 #include "core/tensor/small.h"
 
-/* A cell with its chain in one block; retired together with rows at shutdown. */
+/* A cell with its chain in one block; kept as rows are. */
 typedef struct cell_block {
   struct cell_block *next;
   tni_cell cell;
@@ -128,27 +128,6 @@ void tni_row_retire(tn_op *op, const tni_row *row) {
 void tni_row_drop(tn_op *op) {
   const tni_row *row = atomic_load_explicit(&op->own_row, memory_order_relaxed);
   if (!is_first(row)) tni_free((tni_row *)(uintptr_t)row);
-}
-
-void tni_rows_release(void) {
-  while (retired) {
-    tni_row *row = retired;
-    retired = row->older;
-    tni_free(row);
-  }
-  for (size_t i = 0; i < tni_op_count(); ++i) {
-    tn_op *op = tni_op_at(i);
-    const tni_row *row = atomic_load(&op->own_row);
-    if (!is_first(row)) {
-      tni_row_publish(op, &first_rows[(row->mask & TNI_KEY_AUTOGRAD) != 0]);
-      tni_free((tni_row *)(uintptr_t)row);
-    }
-  }
-  while (cells) {
-    cell_block *block = cells;
-    cells = block->next;
-    tni_free(block);
-  }
 }
 
 /* ------------------------------------------------------------------ building a cell */

@@ -16,7 +16,7 @@ tn_status tni_row_first(const tn_op *op, const tni_row **out_row);
 tn_status tni_rows_reset(tn_op *op, uint8_t bit);
 /* An operator that goes gets a constant row, which nothing covers; the old row is kept for calls that read it. */
 void tni_row_retire(tn_op *op, const tni_row *row);
-/* Over all operators once exit has begun; every cell answers in words. */
+/* Over all operators once exit or tn_shutdown has begun; every cell answers in words. */
 extern const tni_row tni_exit_row;
 /* The cell of a backend's bit, built if no call has built it yet; opens the backend and its providers. */
 tn_status tni_cell_get(const tn_op *op, uint8_t bit, const tni_cell **out_cell);
@@ -26,7 +26,5 @@ void tni_row_drop(tn_op *op);
 void tni_row_publish(tn_op *op, const tni_row *row);
 /* Puts a row over those of all operators; NULL: takes it away. See Note [A row over all]. */
 void tni_rows_cover(const tni_row *cover);
-/* At shutdown: frees retired rows and cells. */
-void tni_rows_release(void);
 
 #endif

@@ -274,6 +274,9 @@ void tni_load_shutdown(void) {
   if (tni_load_lock() != TN_OK) return;
   bool was_open = atomic_exchange_explicit(&load_state, LOAD_CLOSED, memory_order_acq_rel) == LOAD_READY;
   if (was_open && !tni_exiting()) {
+    tni_registry_lock();
+    tni_rows_end(); /* threads that go on computing get words; what they are in ends below */
+    tni_registry_unlock();
     drain();
     tni_pools_purge();
     tni_layer_states_drop(UINT64_MAX);

@@ -75,7 +75,7 @@ class Trace(unittest.TestCase):
 
     def test_a_killed_process_leaves_whole_json(self):
         loop = [TENON, "bench", "--loop", "add_1_nograd", "100000000", "--trace", self.path]
-        for number in (signal.SIGKILL, signal.SIGTERM):
+        for number in (signal.SIGTERM, *[signal.SIGKILL] * 9):
             process = subprocess.Popen(loop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and not (os.path.exists(self.path) and os.path.getsize(self.path) > 300000):
@@ -86,6 +86,12 @@ class Trace(unittest.TestCase):
             self.assertGreater(len(events), 1000)
             self.check_structure(events, whole=False)
             os.unlink(self.path)
+
+    def test_a_trace_ends_where_its_brackets_do(self):
+        for calls in (1, 40, 400):
+            self.assertEqual(run("bench", "--loop", "add_1_nograd", str(calls), "--trace", self.path).returncode, 0)
+            with open(self.path, encoding="utf-8") as file:
+                self.assertTrue(file.read().endswith("}\n]}\n"))
 
     def test_a_full_disk_is_said(self):
         if not os.path.exists("/dev/full"):

@@ -15,7 +15,8 @@ extern "C" {
 /* Reads the manifests of every search root. Called by the first API function that needs it; calling it early
  * only moves the cost. A bad plugin never makes it fail. Thread-safe, idempotent. */
 TN_EXPORT tn_status tn_init(void);
-/* Stops workers, drains devices, calls layers' then backends' shutdown. Later calls answer TN_ERR_STATE. */
+/* Stops workers, drains devices, calls layers' then backends' shutdown. Calls that begin after it did answer
+ * TN_ERR_STATE; a plugin that has a shutdown wants those of other threads to have ended. */
 TN_EXPORT void tn_shutdown(void);
 TN_EXPORT const char *tn_version(void); /* "0.1.0" */
 

@@ -5,8 +5,10 @@
  * Note [A file that is always whole]
  * Events gather in a buffer. When it is full, it is written behind what was written before together with the closing
  * brackets, in one write, and the next one begins where the brackets stand. So a reader finds whole JSON at any time.
- * Writes are short: the kernel may end one of a process that is killed at any border of two pages, and a write of half a
- * page has one such border at most, seldom.
+ * But the kernel may end the write of a process that is killed at a border of two pages. So no write crosses one: what
+ * does not fit into its page begins the next, and the brackets go there before it. They stand in front of spaces, which
+ * JSON allows anywhere, in the last bytes of the page; then one store through a mapping, which no signal halves, blanks
+ * them and sets them behind the border. A file that cannot be mapped is written across.
  * What cannot be written at a place (a pipe) is written in order, with the brackets at the end.
  */
 #include <errno.h>
@@ -14,6 +16,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,8 +25,9 @@
 #include "frontends/c/src/support.h"
 #include <tenon/trace.h>
 
-enum { ENOUGH = 2 << 10, LONGEST = 6 << 10, ROOM = ENOUGH + LONGEST + 2, DEVICE_PID = 1000000000 };
-static const char ending[] = "\n]}\n";
+/* An event with its comma and the ending fits into the smallest page there is. */
+enum { PAGE_LEAST = 4 << 10, ENOUGH = 2 << 10, ENDING = 4, LONGEST = PAGE_LEAST - ENDING - 2, DEVICE_PID = 1000000000 };
+static const char ending[ENDING + 1] = "\n]}\n";
 
 /* A thread or device that has its line with the name. */
 typedef struct track {
@@ -34,20 +39,21 @@ struct tn_trace {
   char *path;
   int fd;
   bool seekable;
+  uint64_t page; /* bytes; borders are its multiples */
   int error; /* errno of the first failure: nothing is written behind it */
   uint64_t written, begun_ns, handle;
   size_t used;
   bool first; /* no event so far */
   track *tracks;
   size_t n_tracks, track_capacity;
-  char buffer[ROOM + sizeof ending];
+  char buffer[PAGE_LEAST];
 };
 
 /* ------------------------------------------------------------------ writing */
 
-static void write_all(tn_trace *t, const char *bytes, size_t n) {
+static void write_at(tn_trace *t, uint64_t place, const char *bytes, size_t n) {
   for (size_t at = 0; at < n && !t->error;) {
-    ssize_t k = t->seekable ? pwrite(t->fd, bytes + at, n - at, (off_t)(t->written + at)) : write(t->fd, bytes + at, n - at);
+    ssize_t k = t->seekable ? pwrite(t->fd, bytes + at, n - at, (off_t)(place + at)) : write(t->fd, bytes + at, n - at);
     if (k >= 0)
       at += (size_t)k;
     else if (errno != EINTR)
@@ -55,14 +61,47 @@ static void write_all(tn_trace *t, const char *bytes, size_t n) {
   }
 }
 
+/* The ending, in the last bytes before border, goes behind it. */
+static bool move_ending(const tn_trace *t, uint64_t border) {
+  static const char moved[2 * ENDING + 1] = "    \n]}\n";
+  typedef struct __attribute__((packed, may_alias)) {
+    uint64_t bits;
+  } anywhere;
+  char *pages = mmap(NULL, 2 * t->page, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, (off_t)(border - t->page));
+  if (pages == MAP_FAILED) return false;
+  anywhere both;
+  memcpy(&both, moved, sizeof both);
+  *(volatile anywhere *)(pages + t->page - ENDING) = both;
+  munmap(pages, 2 * t->page);
+  return true;
+}
+
+/* Where n bytes and the ending would cross a border, they begin behind it. Note [A file that is always whole]. */
+static void cross_border(tn_trace *t, size_t n) {
+  char spaces[PAGE_LEAST];
+  const uint64_t border = (t->written / t->page + 1) * t->page, left = border - t->written;
+  if (!t->written || n + ENDING <= left || left < ENDING || left > PAGE_LEAST) return;
+  memset(spaces, ' ', sizeof spaces);
+  write_at(t, t->written + ENDING, spaces, left - ENDING);
+  for (uint64_t at = 0; at < t->page; at += PAGE_LEAST) write_at(t, border + at, spaces, PAGE_LEAST);
+  memcpy(spaces + left - ENDING, ending, ENDING);
+  write_at(t, t->written, spaces, left);
+  if (t->error) return;
+  t->written = border - ENDING;
+  if (move_ending(t, border)) t->written = border;
+}
+
 static void flush(tn_trace *t, bool end) {
   const bool closing = end || t->seekable;
   const size_t n = t->used;
   if (t->error) return;
-  if (closing) memcpy(t->buffer + n, ending, sizeof ending - 1);
-  write_all(t, t->buffer, n + (closing ? sizeof ending - 1 : 0));
+  if (t->seekable) cross_border(t, n);
+  if (closing) memcpy(t->buffer + n, ending, ENDING);
+  write_at(t, t->written, t->buffer, n + (closing ? ENDING : 0));
   t->written += n;
   t->used = 0;
+  /* Spaces behind the ending may stay if this fails. */
+  if (end && t->seekable && !t->error && ftruncate(t->fd, (off_t)(t->written + ENDING)) != 0) errno = 0;
 }
 
 /* One event's text, put together before it is taken over whole. */
@@ -171,8 +210,9 @@ static void put_time(const tn_trace *t, text *x, const char *key, uint64_t ns) {
   put(x, "\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* Is there no room for one more argument and the end of the event? */
-static bool is_full(const text *x) { return x->n + 2400 > sizeof x->bytes; }
+/* Is there no room for one more argument (a string of 200 bytes, each escaped, is the longest), a "null" for each of 64
+ * and the end of the event? */
+static bool is_full(const text *x) { return x->n + 1800 > sizeof x->bytes; }
 
 static void put_tensor(text *x, const tn_tensor *tensor) {
   const tn_view *v = tn_tensor_view(tensor);
@@ -301,15 +341,27 @@ static void trace_free(tn_trace *t) {
   free(t);
 }
 
+/* A file is opened for reading too, which mappings want; a pipe is not, or this process would be its reader. */
+static int open_file(const char *path) {
+  struct stat info;
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return fd;
+  int both = open(path, O_RDWR | O_CLOEXEC);
+  if (both < 0) return fd;
+  close(fd);
+  return both;
+}
+
 static tn_status start(tn_trace *t, const char *path) {
   TN_TRY(tni_nn_strdup(path, &t->path));
-  t->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  t->fd = open_file(path);
   if (t->fd < 0) return tn_fail(TN_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
   t->seekable = lseek(t->fd, 0, SEEK_CUR) == 0;
+  t->page = (uint64_t)sysconf(_SC_PAGESIZE);
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   t->begun_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-  t->used = (size_t)snprintf(t->buffer, ROOM, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  t->used = (size_t)snprintf(t->buffer, sizeof t->buffer, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
   t->first = true;
   name_track(t, "process_name", (uint64_t)getpid(), 0, "tenon");
   flush(t, false);
