@@ -35,6 +35,44 @@ TN_TEST(cpu_copy, every_half_through_float32_and_back) {
   free(wide);
 }
 
+static tn_tensor *cast_to(tn_tensor *x, tn_dtype dtype) {
+  tn_tensor *y = NULL;
+  TN_CHECK_OK(tn_to_dtype(x, dtype, false, false, TN_PRESERVE_FORMAT, &y));
+  return y;
+}
+
+static int64_t bytes_that_differ(tn_tensor *a, tn_tensor *b, int64_t n, tn_dtype dtype) {
+  const size_t size_bytes = (size_t)n * tn_dtype_size(dtype);
+  uint8_t *x = malloc(size_bytes), *y = malloc(size_bytes);
+  TN_CHECK_OK(tn_tensor_to_host(a, x, size_bytes));
+  TN_CHECK_OK(tn_tensor_to_host(b, y, size_bytes));
+  int64_t differ = 0;
+  for (size_t i = 0; i < size_bytes; ++i) differ += x[i] != y[i];
+  free(x);
+  free(y);
+  return differ;
+}
+
+/* Longer than the blocks in which such casts are done, with a last block that is not full. */
+TN_TEST(cpu_copy, halves_are_cast_as_through_float32) {
+  enum { N = 1311 };
+  const tn_dtype halves[] = {TN_FLOAT16, TN_BFLOAT16};
+  const tn_dtype others[] = {TN_BOOL,  TN_UINT8,   TN_INT8,    TN_INT16,   TN_INT32,
+                             TN_INT64, TN_FLOAT16, TN_BFLOAT16, TN_FLOAT64};
+  for (int h = 0; h < 2; ++h)
+    for (int d = 0; d < 9; ++d) {
+      tn_tensor *values = cpu_tensor(CPU_SIZES(N), TN_FLOAT64, -3, 120, 7);
+      tn_tensor *other = cast_to(values, others[d]), *there = cast_to(other, halves[h]);
+      tn_tensor *wide = cast_to(other, TN_FLOAT32), *expected = cast_to(wide, halves[h]);
+      TN_CHECK_INT(bytes_that_differ(there, expected, N, halves[h]), 0);
+      tn_tensor *half_wide = cast_to(expected, TN_FLOAT32), *back = cast_to(half_wide, others[d]);
+      tn_tensor *direct = cast_to(expected, others[d]);
+      TN_CHECK_INT(bytes_that_differ(direct, back, N, others[d]), 0);
+      tn_tensor *const made[] = {values, other, there, wide, expected, half_wide, back, direct};
+      for (int i = 0; i < 8; ++i) tn_tensor_release(made[i]);
+    }
+}
+
 /* Bodies and tails of the vector loops must agree on values that do not fit. */
 TN_TEST(cpu_copy, floats_that_do_not_fit_an_integer_give_one_answer) {
   enum { N = 67 };
