@@ -51,7 +51,9 @@ typedef void (*try_fn)(tni_ops_try *t);
 
 static void try_one(tni_ops_try *t, const tn_sample *sample, tn_dtype dtype, try_fn fn) {
   char item[TNI_OPS_WORDS];
-  const char *device = strcmp(t->device_name, "cpu") && t->c->n_devices > 1 ? t->device_name : "";
+  /* Said where it could be another: one of several devices, or somebody else's beside the CPU. */
+  const bool said = strcmp(t->device_name, "cpu") && (t->c->n_devices > 1 || !is_own(t->c, t->device_name));
+  const char *device = said ? t->device_name : "";
   snprintf(item, sizeof item, "%s %s%s%s%s%s", t->op->report.name, tn_dtype_name(dtype), sample ? " " : "",
            sample ? sample->text : "", *device ? " on " : "", device);
   t->sample = sample;
