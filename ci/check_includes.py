@@ -19,6 +19,7 @@ SDK = {"tenon/types.h", "tenon/plugin.h", "tenon/plugin_backend.h", "tenon/plugi
        "tenon/layout.h"}
 APP = {"tenon/profile.h", "tenon/stream.h", "tenon/tensor.h", "tenon/error.h", "tenon/autograd.h", "tenon/layer.h", "tenon/load.h", "tenon/memory.h", "tenon/fallback.h", "tenon/tenon.h"}
 GENERATED = {"tenon/ops.h", "tenon/scoped.h"}
+GPU = {"tenon/gpu_kernels.h"}
 FRONTEND = {"tenon/trace.h", "tenon/nn.h", "tenon/optim.h", "tenon/data.h", "tenon/dlpack.h", "tenon/files.h"}
 
 SEAMS = ["core/autograd/autograd.h", "core/load/load.h", "core/profile/profile.h"]
@@ -45,7 +46,8 @@ RULES = [
     ("core/libexec", [SDK, "kit", APP, GENERATED], []),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),
-    ("plugins/opencl", [SDK, "kit"], ["OWN PLUGIN", "plugins/gpu/driver.h", "plugins/gpu/kernels.inc"]),
+    ("plugins/gpu", [SDK, "kit", GPU], ["OWN PLUGIN"]),
+    ("plugins/opencl", [SDK, "kit", GPU], ["OWN PLUGIN", "plugins/gpu/driver.h", "plugins/gpu/kernels.inc"]),
     ("frontends", [{"tenon/types.h", "tenon/plugin_profiler.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/cli", [{"tenon/types.h", "tenon/kit/sha256.h"}, APP, GENERATED, FRONTEND], ["OWN FRONTEND"]),
     ("frontends/check", [SDK, "kit", APP, GENERATED, FRONTEND], ["OWN FRONTEND", "registry/schema.h"]),
@@ -56,11 +58,12 @@ RULES = [
     ("examples", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], []),
     ("examples/layer-nan-finder", [SDK, "kit"], []),
     ("examples/layer-call-log", [SDK, "kit"], []),
-    ("examples/operators-softmax", [SDK, "kit"], []),
+    ("examples/operators-softmax", [SDK, "kit", GPU], []),
     ("tests/load", [SDK, "kit", APP, GENERATED, FRONTEND], ["tests/support", "core/base", "core/load"]),
     ("tests/backends", [{"tenon/types.h"}, APP, GENERATED, FRONTEND], ["tests/support"]),
     ("tests/frontends", [SDK, APP, GENERATED, FRONTEND], ["tests/support", "frontends"]),
     ("tests/ops", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "frontends/check/reference"]),
+    ("tests/gpu", [SDK, "kit", GPU, APP, GENERATED], ["tests", "core", "registry", "plugins"]),
     ("tests", [SDK, "kit", APP, GENERATED], ["tests", "core", "registry", "plugins"]),
 ]
 # Files that the generator writes into the build tree: bare names, for the folders that consume them.

@@ -76,6 +76,12 @@ for example in layer-nan-finder layer-call-log operators-softmax; do
 done
 TENON_PLUGIN_PATH=$roots "$tenon" layers | grep '^40 *nan_finder'
 TENON_PLUGIN_PATH=$roots "$tenon" why acme::row_softmax cpu float32 | grep 'row-softmax runs'
+if "$tenon" devices --open | grep '^opencl *ready'; then
+  TENON_PLUGIN_PATH=$roots "$tenon" why acme::row_softmax opencl bfloat16 | grep 'row-softmax runs'
+else
+  echo "no OpenCL device here: the fused softmax is checked on the CPU only"
+fi
+"$tenon" check plugin "$scratch/operators-softmax/row_softmax.so" | tail -n 1 | grep ' 0 failed'
 TENON_PLUGIN_PATH=$roots TENON_CALL_LOG=$scratch/calls.jsonl "$tenon" bench --loop add_1_grad 3 \
   --plugin-layers call_log,nan_finder
 grep '"op":"add.Tensor"' "$scratch/calls.jsonl"

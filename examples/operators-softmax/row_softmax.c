@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C of acme::row_softmax: meta rules and the CPU's kernels. Everything else (schemas, bodies, gradients, the
- * registration) is generated from row_softmax.yaml.
+ * The C of acme::row_softmax: meta rules, the CPU's kernels, and what init registers; those for OpenCL devices are in
+ * row_softmax_opencl.c. Everything else (schemas, bodies, gradients) is generated from row_softmax.yaml.
  *
  * A row is read once from memory: its maximum, then exponentials and their sum into the result, then the scale, while
  * the row is in the cache. Sums run in LANES partial sums, so that compilers may use vectors and the result depends
@@ -14,11 +14,14 @@
 #include <tenon/kit/register.h>
 #include <tenon/kit/shape.h>
 
+#include "row_softmax.h"
 #include "row_softmax_operators.h"
 
 TN_MANIFEST(TN_MANIFEST_HEADER("row-softmax", "1.0", "Apache-2.0") ROW_SOFTMAX_OPERATORS
             "kernel cpu acme::row_softmax float32,float64 0\n"
-            "kernel cpu acme::row_softmax_backward float32,float64 0\n")
+            "kernel cpu acme::row_softmax_backward float32,float64 0\n"
+            "kernel opencl acme::row_softmax float 0\n"
+            "kernel opencl acme::row_softmax_backward float 0\n")
 
 enum { LANES = 16, GRAIN_ELEMENTS = 16384 };
 
@@ -161,7 +164,9 @@ static tn_status init(const tn_host *host, tn_registration *reg) {
   static const tn_dtype_mask both = TN_DTYPE_BIT(TN_FLOAT32) | TN_DTYPE_BIT(TN_FLOAT64);
   const tn_kernel_def kernels[] = {
       TN_KERNEL("cpu", "acme::row_softmax", cpu_softmax, both, .flags = TN_KERNEL_CONTIGUOUS),
-      TN_KERNEL("cpu", "acme::row_softmax_backward", cpu_backward, both, .flags = TN_KERNEL_CONTIGUOUS)};
+      TN_KERNEL("cpu", "acme::row_softmax_backward", cpu_backward, both, .flags = TN_KERNEL_CONTIGUOUS),
+      TN_KERNEL("opencl", "acme::row_softmax", opencl_softmax, TN_DTYPES_FLOAT, .flags = TN_KERNEL_CONTIGUOUS),
+      TN_KERNEL("opencl", "acme::row_softmax_backward", opencl_backward, TN_DTYPES_FLOAT, .flags = TN_KERNEL_CONTIGUOUS)};
   TN_TRY(row_softmax_register_operators(host, reg));
   return tn_register_kernels(reg, kernels, TN_COUNT(kernels));
 }

@@ -10,6 +10,7 @@
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
 
+#include <tenon/gpu_kernels.h>
 #include <tenon/kit/status.h>
 #include <tenon/plugin_backend.h>
 
@@ -19,21 +20,14 @@ typedef struct gpu_caps {
   uint32_t most_items; /* items of one group, at most */
 } gpu_caps;
 
-/* One argument of a kernel: the buffer `mem` if bytes is NULL (0: an absent one), else size bytes by value. */
-typedef struct gpu_arg {
-  uint64_t mem;
-  const void *bytes;
-  size_t size;
-} gpu_arg;
-
-/* Groups in up to three dims, and items of one group in each. */
-typedef struct gpu_grid {
-  uint64_t groups[3];
-  uint32_t items[3];
-} gpu_grid;
+/* Arguments and grids are those of the interface that other plugins get. */
+typedef tn_gpu_arg gpu_arg;
+typedef tn_gpu_grid gpu_grid;
 
 typedef struct gpu_driver {
   const tn_backend_def *backend; /* registered by gpu_register; `copy` and `alloc` of it are used here, too */
+  const char *interface;         /* "DEVICE.kernels", as the manifest lists it (tenon/gpu_kernels.h) */
+  const char *language;          /* of the texts that `build` takes, for other plugins */
   tn_status (*caps)(int32_t device, gpu_caps *out_caps);
   /* Compiles the texts, one after the other, and finds the kernel `name` in them. The kernel lives as long as the
    * process. A text that the compiler refuses is a status with the compiler's log. */
@@ -50,7 +44,7 @@ typedef struct gpu_driver {
                     uint64_t size_bytes);
 } gpu_driver;
 
-/* Inside init, once: registers the backend and every kernel under its device's name. driver is kept. */
+/* Inside init, once: registers the backend, every kernel under its device's name, and the interface. driver is kept. */
 tn_status gpu_register(const tn_host *host, tn_registration *reg, const gpu_driver *driver);
 
 /* For the plugin's rows that wait, when they have waited for `stream`, or for the whole device: an error if a kernel met an

@@ -6,7 +6,7 @@ function(gpu_add_sources target)
   file(GLOB device CONFIGURE_DEPENDS ${GPU_DIR}/device/*.h)
   tenon_use_expressions(${target})
   target_sources(${target} PRIVATE ${sources})
-  target_include_directories(${target} PRIVATE ${GPU_DIR}/../..)
+  target_include_directories(${target} PRIVATE ${GPU_DIR}/../.. ${GPU_DIR}/include)
   target_link_libraries(${target} PRIVATE m)
   # The assembler takes device text in; the compiler does not see that it depends on it.
   set_property(SOURCE ${GPU_DIR}/text.c PROPERTY OBJECT_DEPENDS "${device};${TENON_EXPRESSIONS}")

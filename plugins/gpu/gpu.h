@@ -195,6 +195,8 @@ tn_status gpu_sum_all(tn_call *call, const tn_view *from, const tn_view *to);
 
 #define GPU_PROTOTYPE(op, fn, words, mask) tn_status fn(tn_call *call, const tn_value *args, tn_value *out);
 GPU_KERNELS(GPU_PROTOTYPE)
+/* What other plugins may ask of this one (tenon/gpu_kernels.h). */
+tn_status gpu_register_interface(const tn_host *host, tn_registration *reg, const gpu_driver *driver);
 /* The operators that are expressions of the registry. */
 tn_status gpu_register_elementwise(tn_registration *reg, const char *key);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Registration of the backend and of every kernel, under the name of the driver's device. A manifest lists the same from the
- * same lists (kernels.inc, TN_EW_LIST).
+ * Registration of the backend and of every kernel, under the name of the driver's device, and of what others may ask. A
+ * manifest lists the same from the same lists (kernels.inc, TN_EW_LIST).
  */
 #include <tenon/kit/register.h>
 
@@ -24,5 +24,6 @@ tn_status gpu_register(const tn_host *host, tn_registration *reg, const gpu_driv
     def.line = __LINE__;
     TN_TRY(host->register_kernel(reg, &def));
   }
-  return gpu_register_elementwise(reg, key);
+  TN_TRY(gpu_register_elementwise(reg, key));
+  return gpu_register_interface(host, reg, driver);
 }

@@ -49,6 +49,7 @@ static const char *code_name(cl_int code) {
     case CL_INVALID_VALUE: return "invalid value";
     case CL_INVALID_MEM_OBJECT: return "invalid memory object";
     case CL_INVALID_KERNEL_NAME: return "invalid kernel name";
+    case CL_INVALID_KERNEL_ARGS: return "invalid kernel arguments";
     case CL_INVALID_ARG_INDEX: return "invalid argument index";
     case CL_INVALID_ARG_SIZE: return "invalid argument size";
     case CL_INVALID_WORK_GROUP_SIZE: return "invalid work group size";

@@ -26,6 +26,7 @@
   X(clReleaseProgram)             \
   X(clCreateKernel)               \
   X(clReleaseKernel)              \
+  X(clGetKernelInfo)              \
   X(clSetKernelArg)               \
   X(clEnqueueNDRangeKernel)       \
   X(clEnqueueReadBuffer)          \

@@ -9,11 +9,14 @@
 #include "plugins/gpu/kernels.inc"
 #include "plugins/opencl/opencl.h"
 
+#define OCL_INTERFACE                                      "opencl.kernels"
 #define MANIFEST_KERNEL(op, fn, words, mask)               "kernel opencl " op " " words " 0\n"
 #define MANIFEST_EW(id, name, nt, ns, mask, result, words) "kernel opencl " name " " words " 0\n"
 TN_MANIFEST(TN_MANIFEST_HEADER("opencl", OCL_VERSION_TEXT,
-                               "Apache-2.0") "device opencl alias privateuse1\n" GPU_KERNELS(MANIFEST_KERNEL)
+                               "Apache-2.0") "device opencl alias privateuse1\n"
+                                             "interface " OCL_INTERFACE " 1\n" GPU_KERNELS(MANIFEST_KERNEL)
                 TN_EW_LIST(MANIFEST_EW))
+_Static_assert(TN_GPU_KERNELS_VERSION == 1, "the manifest's line says so");
 
 static const tn_backend_def backend = {
     .struct_size = sizeof(tn_backend_def),
@@ -44,6 +47,8 @@ static const tn_backend_def backend = {
 };
 
 static const gpu_driver driver = {.backend = &backend,
+                                  .interface = OCL_INTERFACE,
+                                  .language = "OpenCL C 1.2",
                                   .caps = ocl_caps,
                                   .build = ocl_build,
                                   .launch = ocl_launch,

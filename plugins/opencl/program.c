@@ -13,6 +13,7 @@
 typedef struct kernel {
   pthread_mutex_t lock;
   cl_kernel object;
+  cl_uint n_args;
 } kernel;
 
 /* The compiler's words, in front of which stands what was compiled. */
@@ -77,9 +78,12 @@ tn_status ocl_build(int32_t device, const char *const *texts, uint32_t n, const 
   if (status == TN_OK) {
     k->object = ocl.clCreateKernel(program, name, &code);
     ocl.clReleaseProgram(program); /* the kernel keeps it */
+    if (code == CL_SUCCESS)
+      code = ocl.clGetKernelInfo(k->object, CL_KERNEL_NUM_ARGS, sizeof k->n_args, &k->n_args, NULL);
     if (code != CL_SUCCESS) status = ocl_fail(code, "finding kernel %s in its text", name);
   }
   if (status != TN_OK) {
+    if (k->object) ocl.clReleaseKernel(k->object);
     free(k);
     return status;
   }
@@ -112,6 +116,11 @@ tn_status ocl_launch(int32_t device, void *stream, void *kernel_, const gpu_grid
   ocl_device *d;
   cl_command_queue queue;
   TN_TRY(ocl_queue_get(device, stream, &d, &queue));
+  /* The object would keep those of an earlier launch. */
+  if (n != k->n_args)
+    return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
+                   "launching a kernel on opencl:%d: it has %u parameters, got %u arguments", device,
+                   (unsigned)k->n_args, n);
   pthread_mutex_lock(&k->lock);
   const cl_int code = set_and_queue(k, queue, grid, args, n);
   pthread_mutex_unlock(&k->lock);

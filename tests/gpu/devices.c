@@ -11,7 +11,7 @@
 #include "core/tensor/tensor.h"
 
 __attribute__((constructor)) static void choose_devices(void) {
-  setenv("TENON_PLUGIN_PATH", TN_TEST_PLUGIN_PATH, 1);
+  setenv("TENON_PLUGIN_PATH", TN_TEST_PLUGIN_PATH ":" TN_STRANGER_DIR, 1);
   setenv("POCL_DEVICES", "pthread pthread basic", 0);
 }
 

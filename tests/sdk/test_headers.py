@@ -28,7 +28,7 @@ if PREFIX:
     TENON = os.path.join(PREFIX, 'bin', 'tenon')
 else:
     INCLUDES = [os.path.join(ROOT, p) for p in ('plugin-sdk/include', 'plugin-sdk/kit/include', 'core/include',
-                                               'frontends/c/include')] + [os.path.join(BUILD, 'gen', 'include')]
+                                               'frontends/c/include', 'plugins/gpu/include')] + [os.path.join(BUILD, 'gen', 'include')]
     KIT, MAP = os.path.join(BUILD, 'plugin-sdk', 'libtenon_kit.a'), os.path.join(ROOT, 'cmake', 'tenon_plugin.map')
     TENON = os.path.join(BUILD, 'bin', 'tenon')
 
