@@ -22,6 +22,11 @@ static void expect_green(const char *file) { expect_green_with(file, "--only '[!
 TN_TEST(check_reference, nothing_is_found_on_the_reference) {
   expect_green(TN_CHECK_PLUGIN_DIR "/reference.so");
 }
+/* The same backend with its device bound to a process: what it declares for children is what it needs. */
+TN_TEST(check_reference, nothing_is_found_on_what_forks_otherwise) {
+  expect_green(TN_CHECK_PLUGIN_DIR "/reinit.so");
+  expect_green(TN_CHECK_PLUGIN_DIR "/poisoned.so");
+}
 TN_TEST(check_reference, nothing_is_found_on_a_layer) { expect_green(TN_CHECK_PLUGIN_DIR "/layer.so"); }
 TN_TEST(check_reference, nothing_is_found_on_the_cpu) { expect_green(TN_TEST_PLUGIN_DIR "/backend-cpu.so"); }
 

@@ -36,6 +36,8 @@
 #define DEFECT_CRASHES          27
 #define DEFECT_EXITS            28
 #define DEFECT_UNLOAD_ABORTS    29
+#define DEFECT_REINIT_FORGETS   30
+#define DEFECT_REINIT_MISSING   31
 
 /* Of the layer. */
 #define DEFECT_LAYER_SWAPS  101

@@ -4,7 +4,9 @@
  * Without DEFECT it is the reference on which no check may find anything. defects.h numbers the defects; the tests'
  * table (test_defects.c) says which check is to catch each.
  *
- * Device "acme", two of them, memory on the host behind an address; float32 kernels on contiguous operands.
+ * Device "acme", two of them, memory on the host behind an address; float32 kernels on contiguous operands. FORK says what
+ * it declares for forked children; unless that is TN_FORK_SAFE, its rows and kernels work in the process that ran init, or
+ * reinit, and nowhere else.
  */
 #include <sched.h>
 #include <signal.h>
@@ -55,9 +57,26 @@ TN_MANIFEST(TN_MANIFEST_HEADER("acme", "1.0", "Apache-2.0") NEEDS_LINE
                     KERNEL_LINE("mm") KERNEL_LINE("sum") KERNEL_LINE("fill_.Scalar") KERNEL_LINE("zero_")
                         KERNEL_LINE("uniform_") COPY_LINE ERF_LINE)
 
-static pid_t home; /* the process that ran init */
+#ifndef FORK
+#define FORK TN_FORK_SAFE
+#endif
+
+static pid_t home; /* the process that ran init, or reinit */
 static atomic_int n_live;
 static void *volatile lost; /* what leaks; only the last stays reachable */
+
+/* Is the device this process's? A poisoned one is never asked in a child: the core answers in its place. */
+static tn_status at_home(void) {
+  if (FORK == TN_FORK_SAFE || getpid() == home) return TN_OK;
+  if (FORK == TN_FORK_POISONED) abort();
+  return TN_FAIL(TN_ERR_STATE, "acme: the device is process %d's, this is %d", (int)home, (int)getpid());
+}
+
+static tn_status reinit(void *ctx) {
+  (void)ctx;
+  if (!HAS(DEFECT_REINIT_FORGETS)) home = getpid();
+  return TN_OK;
+}
 
 /* ------------------------------------------------------------------ memory */
 
@@ -88,6 +107,7 @@ static void *take(uint64_t size) {
 static tn_status acme_alloc(void *ctx, int32_t index, uint64_t size, void *stream, tn_memory *out_memory) {
   (void)ctx, (void)index, (void)stream;
   while (HAS(DEFECT_FORK_HANGS) && getpid() != home) pause();
+  TN_TRY(at_home());
   if (HAS(DEFECT_CRASHES)) raise(SIGSEGV);
   if (HAS(DEFECT_EXITS)) exit(0);
   void *bytes = take(size);
@@ -102,6 +122,7 @@ static tn_status acme_alloc(void *ctx, int32_t index, uint64_t size, void *strea
 
 static void acme_free(void *ctx, int32_t index, const tn_memory *memory, void *stream) {
   (void)ctx, (void)index, (void)stream;
+  if (at_home() != TN_OK) abort(); /* the memory of before is gone, and not asked for */
   atomic_fetch_sub(&n_live, 1);
   if (HAS(DEFECT_OVERLAPPING)) return;
   free((char *)(uintptr_t)memory->mem - (HAS(DEFECT_MISALIGNED) ? 8 : 0));
@@ -144,6 +165,7 @@ static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offse
                            uint64_t size, void *stream) {
   (void)ctx, (void)index;
   char *to = (char *)(uintptr_t)mem + offset;
+  TN_TRY(at_home());
   if (HAS(DEFECT_STREAM_ORDER) && stream) return put_off(to, host, size);
   if (HAS(DEFECT_SHARED_BUFFER)) return through_buffer(to, host, size), TN_OK;
   if (HAS(DEFECT_COPY_ROUNDS) && size > 4) {
@@ -158,6 +180,7 @@ static tn_status from_host(void *ctx, int32_t index, uint64_t mem, int64_t offse
 static tn_status to_host(void *ctx, int32_t index, uint64_t mem, int64_t offset, void *host, uint64_t size,
                          void *stream) {
   (void)ctx, (void)index, (void)stream;
+  TN_TRY(at_home());
   memcpy(host, (const char *)(uintptr_t)mem + offset, size);
   return TN_OK;
 }
@@ -166,6 +189,7 @@ static tn_status acme_copy(void *ctx, int32_t to_index, uint64_t to_mem, int64_t
                            int32_t from_index, uint64_t from_mem, int64_t from_offset, uint64_t size,
                            void *stream) {
   (void)ctx, (void)to_index, (void)from_index, (void)stream;
+  TN_TRY(at_home());
   memcpy((char *)(uintptr_t)to_mem + to_offset, (const char *)(uintptr_t)from_mem + from_offset, size);
   return TN_OK;
 }
@@ -195,12 +219,14 @@ static void host_free(void *ctx, int32_t index, const tn_memory *memory) {
 
 static tn_status synchronize(void *ctx, int32_t index) {
   (void)ctx, (void)index;
+  TN_TRY(at_home());
   flush_pending();
   return TN_OK;
 }
 
 static tn_status stream_new(void *ctx, int32_t index, void **out_stream) {
   (void)ctx, (void)index;
+  TN_TRY(at_home());
   *out_stream = malloc(1);
   return *out_stream ? TN_OK : TN_FAIL(TN_ERR_OUT_OF_MEMORY, "acme: no stream");
 }
@@ -234,6 +260,7 @@ static void event_free(void *ctx, int32_t index, void *e) {
 static tn_status event_record(void *ctx, int32_t index, void *e, void *stream) {
   (void)ctx, (void)index, (void)stream;
   struct timespec t;
+  TN_TRY(at_home());
   clock_gettime(CLOCK_MONOTONIC, &t);
   *(event *)e = (event){(uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec, true};
   return TN_OK;
@@ -261,6 +288,8 @@ static tn_status event_elapsed(void *ctx, int32_t index, void *begin, void *end,
 static const tn_backend_def backend = {.struct_size = sizeof backend,
                                        .device_name = "acme",
                                        .alignment_bytes = HAS(DEFECT_ALIGNMENT) ? 48 : 64,
+                                       .fork = FORK,
+                                       .reinit = FORK == TN_FORK_REINIT && !HAS(DEFECT_REINIT_MISSING) ? reinit : NULL,
                                        .device_count = device_count,
                                        .alloc = acme_alloc,
                                        .free = acme_free,
@@ -299,6 +328,7 @@ static float at(const tn_value *operand, const tn_value *out, int64_t i) {
 
 /* out = a + factor * b */
 static tn_status add_scaled(const tn_value *args, tn_value *out, float factor) {
+  TN_TRY(at_home());
   for (int64_t i = 0; i < out->u.v->numel; i++)
     floats(out)[i] = at(&args[0], out, i) + factor * at(&args[1], out, i);
   return TN_OK;
