@@ -4,8 +4,8 @@
  *
  * Roots, in this order: TENON_PLUGIN_PATH (colon list of absolute paths; ignored under secure execution), then
  * `tenon/plugins` beside the real path of libtenon. The working directory is never one. A root and each folder
- * above it must belong to root or to the user and must not be writable by others unless sticky. That guards
- * against accidents and against other users, not against the root's owner.
+ * above it must belong to root or to the user and must not be writable by others unless sticky; so must each file, sticky
+ * or not, and where a link leads. That guards against accidents and against other users, not against the root's owner.
  *
  * Nothing is skipped in silence: what has a plugin's name but cannot be one is listed with its reason.
  */
@@ -39,7 +39,7 @@ tn_status tni_owner_check(const char *path, const struct stat *st) {
   /* A group counts as others unless it is root's or the user's own. */
   bool group_is_other = st->st_gid != 0 && st->st_gid != getegid();
   bool by_others = (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && group_is_other);
-  if (by_others && !(st->st_mode & S_ISVTX))
+  if (by_others && !(S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX)))
     return TN_FAIL(TN_ERR_IO, "%s is writable by others (mode %o)", path, (unsigned)(st->st_mode & 07777));
   return TN_OK;
 }
@@ -82,13 +82,31 @@ static tn_status fail_unreachable(const char *path, int error) {
   return TN_FAIL(TN_ERR_IO, "dangling link to %s (%s)", target, strerror(error));
 }
 
-/* Is it a regular file that can be read? Fills the identity. */
+/* A link is its maker's to change (its mode means nothing), and where it leads a folder's writers may put something else. */
+static tn_status check_link(const char *path) {
+  struct stat st;
+  if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode)) return TN_OK;
+  st.st_mode = S_IFLNK;
+  TN_TRY(tni_owner_check(path, &st));
+  char *real = realpath(path, NULL);
+  if (!real) return TN_FAIL(TN_ERR_IO, "cannot be examined: %s", strerror(errno));
+  char *slash = strrchr(real, '/');
+  *slash = 0;
+  tn_status status = slash == real ? check_folder("/") : check_ancestors(real);
+  if (status != TN_OK) status = TN_WRAP(status, "is a link to %s/%s", real, slash + 1);
+  free(real);
+  return status;
+}
+
+/* Is it a regular file that can be read, and that nobody else can write? Fills the identity. */
 static tn_status examine(tni_plugin *p) {
   struct stat st;
   if (stat(p->path, &st) != 0) return fail_unreachable(p->path, errno);
   if (S_ISDIR(st.st_mode)) return TN_FAIL(TN_ERR_IO, "is a folder, expected a file");
   if (!S_ISREG(st.st_mode)) return TN_FAIL(TN_ERR_IO, "is not a regular file");
   if (access(p->path, R_OK) != 0) return TN_FAIL(TN_ERR_IO, "cannot be read: %s", strerror(errno));
+  TN_TRY(tni_owner_check(p->path, &st));
+  TN_TRY(check_link(p->path));
   p->dev = st.st_dev;
   p->ino = st.st_ino;
   return TN_OK;

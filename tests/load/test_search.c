@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "folder.h"
 #include "tn_test.h"
@@ -44,6 +45,41 @@ TN_TEST(load, a_root_that_others_may_write_is_refused) {
   TN_CHECK_INT(chmod(f.path, 01777), 0);
   answer = probe(f.path, "", "open toy");
   TN_CHECK_CONTAINS(answer, "toy: open as toy");
+  free(answer);
+  folder_remove(&f);
+}
+
+/* The root is safe; what lies in it is another's to write. */
+TN_TEST(load, a_file_that_others_may_write_is_refused) {
+  folder f = folder_make(), open_to_all = folder_make();
+  char path[600];
+  folder_add_copy(&f, "toy", "toy.so", 0, -1, 0);
+  folder_add_copy(&open_to_all, "rival", "rival.so", 0, -1, 0);
+  snprintf(path, sizeof path, "%s/toy.so", f.path);
+  TN_CHECK_INT(chmod(path, 01666), 0);
+  TN_CHECK_INT(chmod(open_to_all.path, 0777), 0);
+  shell("ln -s '%s/rival.so' '%s/rival.so'", open_to_all.path, f.path);
+  char *answer = probe(f.path, "", "plugins open toy");
+  TN_CHECK_CONTAINS(answer, "toy.so is writable by others (mode 1666)");
+  TN_CHECK_CONTAINS(answer, "is a link to ");
+  TN_CHECK_CONTAINS(answer, "is writable by others (mode 777)");
+  TN_CHECK_CONTAINS(answer, "no plugin offers a device toy");
+  free(answer);
+  folder_remove(&open_to_all);
+  folder_remove(&f);
+}
+
+/* In a folder for everybody, as /tmp is, each file is its owner's. */
+TN_TEST(load, a_file_of_another_user_is_refused) {
+  if (geteuid() != 0) return; /* nobody else may give files away */
+  folder f = folder_make();
+  folder_add_copy(&f, "toy", "toy.so", 0, -1, 0);
+  folder_add(&f, "rival");
+  shell("chmod 1777 '%s' && chown nobody '%s/toy.so' && chown -h nobody '%s/rival.so'", f.path, f.path, f.path);
+  char *answer = probe(f.path, "", "plugins open toy");
+  TN_CHECK_CONTAINS(answer, "toy.so belongs to user");
+  TN_CHECK_CONTAINS(answer, "rival.so belongs to user");
+  TN_CHECK_CONTAINS(answer, "no plugin offers a device toy");
   free(answer);
   folder_remove(&f);
 }
