@@ -53,6 +53,8 @@ typedef struct tni_cell {
   uint32_t small_bytes;       /* most bytes of a result that may lie in the tensor's block on this backend */
   tn_kernel_fn fast_fn;       /* its user pointer is `user` */
   tn_kernel_fn guarded;       /* fn is guard.c's: what it goes on to */
+  struct tni_pool *const *pools; /* of the backend's devices: where larger results lie; NULL if there are no kernels */
+  uint64_t own_bytes;         /* most bytes of a result that tni_tensor_new puts into the tensor's block */
 } tni_cell;
 
 typedef struct tni_row {

@@ -55,12 +55,20 @@ static TN_COLD tn_status fast_undo(tn_call *call, const tn_value *args, tn_value
   return status == TN_DECLINED ? tni_structured(call, args, out) : status;
 }
 
-/* A result that is not small. Out of line, so that the small call keeps few registers over its kernel. */
+/* A result whose data does not lie in its block. Out of line, so that the small call keeps few registers over its
+ * kernel. */
 static __attribute__((noinline)) tn_status fast_large(tn_call *call, const tn_value *args, tn_value *out, uint64_t word,
                                                       size_t itemsize) {
-  tn_tensor *result;
-  TN_TRY(tni_tensor_new_like(args[0].u.v, word, itemsize, &result));
-  out[0] = tn_value_tensor(result);
+  const tn_view *first = args[0].u.v;
+  const tni_cell *cell = call->cell;
+  tn_tensor *result = tni_tensor_paired(first, word, itemsize, TNI_KEY(first->backend),
+                                        cell->pools[first->device_index], cell->own_bytes);
+  if (TNI_UNLIKELY(!result)) {
+    tn_tensor *made; /* no address of `result` is taken: it stays in a register */
+    TN_TRY(tni_tensor_new_like(first, word, itemsize, &made));
+    result = made;
+  }
+  out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
   tn_status status = fast_kernel(call, args, out);
   return TNI_LIKELY(status == TN_OK) ? TN_OK : fast_undo(call, args, out, status);
 }

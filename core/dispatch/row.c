@@ -185,13 +185,19 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
                            .n_chain = n,
                            .bit = bit,
                            .body_last = f->body != NULL};
-  if (bit < TN_BACKEND_LIMIT && (atomic_load(&tni_inline_backends) >> bit & 1)) block->cell.small_bytes = TNI_SMALL_BYTES;
+  if (bit < TN_BACKEND_LIMIT && (atomic_load(&tni_inline_backends) >> bit & 1)) {
+    block->cell.small_bytes = TNI_SMALL_BYTES;
+    block->cell.own_bytes = TNI_INLINE_BYTES;
+  }
   if (bit >= TN_BACKEND_LIMIT && n) {
     block->cell.fn = tni_layer_step;
     block->cell.fast_fn = block->chain[0]->fn;
     block->cell.user = block->chain[0]->user;
   }
-  if (n && bit < TN_BACKEND_LIMIT) fast_fill(&block->cell, f, block->chain[0]);
+  if (n && bit < TN_BACKEND_LIMIT) {
+    fast_fill(&block->cell, f, block->chain[0]);
+    block->cell.pools = tni_backend_get(bit)->pools;
+  }
   tni_cell_guard(&block->cell);
   block->next = cells;
   cells = block;

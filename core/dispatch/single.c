@@ -57,7 +57,8 @@ static tn_status run_providers(tn_call *call, const tn_value *args, tn_value *ou
     call->user = k->user;
     call->core = (void *)(uintptr_t)TNI_CORE_KERNEL;
     tn_status status = k->fn(call, args, out);
-    tni_scratch_release_fast(call);
+    if (TNI_UNLIKELY((uintptr_t)call->core != TNI_CORE_KERNEL)) tni_scratch_release_fast(call);
+    call->core = NULL;
     if (status != TN_DECLINED) return status;
   }
   return TN_DECLINED;

@@ -109,11 +109,42 @@ void tni_front_sum(tni_front *front) {
   tni_front_spill_all(front);
 }
 
+/* The object of a pair; the holder's block is the thread's again. */
+static tni_memory_block *pair_part(struct tni_front_list *list) {
+  tni_memory_pair *pair = list->pairs;
+  tni_memory_block *object = pair->object;
+  list->pairs = pair->next;
+  tni_block_free(pair, TNI_MEMORY_PAIR_CLASS);
+  return object;
+}
+
+bool tni_front_part(const tni_pool *pool, uint64_t bytes) {
+  tni_front *front = tni_front_at(pool);
+  if (!front || bytes > TNI_MEMORY_SMALL || tni_tls.modes.memory_tag) return false;
+  struct tni_front_list *list = &front->lists[tni_memory_class(bytes)];
+  if (list->head || !list->pairs) return false;
+  list->head = pair_part(list);
+  list->head->next = NULL;
+  return true;
+}
+
+tni_memory_pair *tni_memory_pair_take_slow(const tni_pool *pool, uint64_t bytes) {
+  return tni_front_raise(pool) ? tni_memory_pair_take(pool, bytes) : NULL;
+}
+
+bool tni_memory_pair_give_slow(tni_memory_pair *pair, tni_memory_block *object) {
+  return tni_front_raise(object->pool) && tni_memory_pair_give(pair, object);
+}
+
+/* Objects alone go first. */
 void tni_front_spill(tni_front *front, unsigned size_class, uint32_t keep) {
   struct tni_front_list *list = &front->lists[size_class];
   while (list->count > keep) {
     tni_memory_block *object = list->head;
-    list->head = object->next;
+    if (object)
+      list->head = object->next;
+    else
+      object = pair_part(list);
     list->count--;
     tni_slab_give(front->pool, object);
   }

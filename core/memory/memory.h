@@ -16,6 +16,13 @@
  * in plain fields of its own; whoever reads statistics adds the fronts up. A list that overflows gives half of itself
  * back to the pool.
  *
+ * Note [Pairs]
+ * Nearly every object is the memory of one tensor and dies with it, and the next tensor of that size wants both an
+ * object and a block for itself. So the front keeps them together: a pair is a holder's block, with its object. Who
+ * takes one finds what the holder had noted about the memory still written there, which leaves little to do. A pair
+ * counts as an object of its list in every respect; it is taken apart when someone wants the object alone, or the list
+ * is too long.
+ *
  * Note [Streams]
  * A block belongs to the stream that it was allocated on and, freed, goes back to that stream's free memory, where
  * stream order makes reuse safe at once. Another stream may take it when an event recorded behind its freeing is
@@ -82,6 +89,17 @@ typedef struct tni_memory_block {
   int32_t generation; /* of forks, when it was given out */
 } tni_memory_block;
 
+_Static_assert(offsetof(tni_memory_block, tag) == offsetof(tni_memory_block, size_class) + 1 &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "tni_front_list_for reads both at once");
+
+/* What the block of an object's holder begins with while both lie in a front. See Note [Pairs]. */
+typedef struct tni_memory_pair {
+  struct tni_memory_pair *next;
+  tni_memory_block *object;
+} tni_memory_pair;
+enum { TNI_MEMORY_PAIR_CLASS = 4 }; /* of tni_block_bytes: a tensor without data in its block */
+
 /* The calling thread's part of one pool. Fields are atomic for the reader of statistics; only the thread writes. */
 typedef struct tni_front {
   tni_pool *pool;
@@ -90,8 +108,9 @@ typedef struct tni_front {
   _Atomic uint64_t n_allocs, n_frees;
   uint32_t purges; /* of the pool when the front last gave its lists back */
   struct tni_front_list {
-    tni_memory_block *head;
-    uint32_t count, most;
+    tni_memory_pair *pairs;
+    tni_memory_block *head; /* objects alone */
+    uint32_t count, most;   /* of both */
   } lists[TNI_MEMORY_CLASSES];
   struct tni_front *previous, *next; /* in the pool's list */
   struct tni_front *other;           /* the thread's next one, of another pool */
@@ -175,22 +194,48 @@ static inline unsigned tni_memory_class(uint64_t bytes) {
   return 4 * (log - 9) + (unsigned)((bytes - 1) >> (log - 2) & 3);
 }
 
+/* The calling thread's front, if it is this pool's. */
+static inline tni_front *tni_front_at(const tni_pool *pool) {
+  tni_front *front = tni_tls.front;
+  return TNI_LIKELY(front && front->pool == pool) ? front : NULL;
+}
+/* An object leaves the list for its user. */
+static inline void tni_front_count_alloc(tni_front *front, struct tni_front_list *list, tni_memory_block *object) {
+  list->count--;
+  int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) + (int64_t)object->size;
+  atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
+  if (delta > atomic_load_explicit(&front->high, memory_order_relaxed))
+    atomic_store_explicit(&front->high, delta, memory_order_relaxed);
+  uint64_t n = atomic_load_explicit(&front->n_allocs, memory_order_relaxed);
+  atomic_store_explicit(&front->n_allocs, n + 1, memory_order_relaxed);
+  atomic_store_explicit(&object->state, TNI_MEMORY_LIVE, memory_order_relaxed);
+}
+static inline void tni_front_count_free(tni_front *front, struct tni_front_list *list, tni_memory_block *object) {
+  list->count++;
+  int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) - (int64_t)object->size;
+  atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
+  uint64_t n = atomic_load_explicit(&front->n_frees, memory_order_relaxed);
+  atomic_store_explicit(&front->n_frees, n + 1, memory_order_relaxed);
+  atomic_store_explicit(&object->state, TNI_MEMORY_CACHED, memory_order_relaxed);
+}
+/* The list that a freed block goes to; NULL: the pool must see to it. */
+static inline struct tni_front_list *tni_front_list_for(tni_front *front, const tni_memory_block *block) {
+  uint16_t class_and_tag; /* in one comparison */
+  memcpy(&class_and_tag, &block->size_class, sizeof class_and_tag);
+  if (TNI_UNLIKELY(class_and_tag >= TNI_MEMORY_CLASSES)) return NULL;
+  struct tni_front_list *list = &front->lists[class_and_tag];
+  return TNI_LIKELY(list->count < list->most) ? list : NULL;
+}
+
 static inline tn_status tni_memory_alloc(tni_pool *pool, uint64_t bytes, void *stream,
                                          tni_memory_block **out_block) {
-  tni_front *front = tni_tls.front;
-  if (TNI_LIKELY(front && front->pool == pool && bytes <= TNI_MEMORY_SMALL && !tni_tls.modes.memory_tag)) {
+  tni_front *front = tni_front_at(pool);
+  if (TNI_LIKELY(front && bytes <= TNI_MEMORY_SMALL && !tni_tls.modes.memory_tag)) {
     struct tni_front_list *list = &front->lists[tni_memory_class(bytes)];
     tni_memory_block *block = list->head;
     if (TNI_LIKELY(block)) {
       list->head = block->next;
-      list->count--;
-      int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) + (int64_t)block->size;
-      atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
-      if (delta > atomic_load_explicit(&front->high, memory_order_relaxed))
-        atomic_store_explicit(&front->high, delta, memory_order_relaxed);
-      uint64_t n = atomic_load_explicit(&front->n_allocs, memory_order_relaxed);
-      atomic_store_explicit(&front->n_allocs, n + 1, memory_order_relaxed);
-      atomic_store_explicit(&block->state, TNI_MEMORY_LIVE, memory_order_relaxed);
+      tni_front_count_alloc(front, list, block);
       *out_block = block;
       return TN_OK;
     }
@@ -199,23 +244,42 @@ static inline tn_status tni_memory_alloc(tni_pool *pool, uint64_t bytes, void *s
 }
 
 static inline void tni_memory_free(tni_memory_block *block, void *stream) {
-  tni_front *front = tni_tls.front;
-  if (TNI_LIKELY(front && front->pool == block->pool && block->size_class < TNI_MEMORY_CLASSES &&
-                 !block->tag)) {
-    struct tni_front_list *list = &front->lists[block->size_class];
-    if (TNI_LIKELY(list->count < list->most)) {
-      block->next = list->head;
-      list->head = block;
-      list->count++;
-      int64_t delta = atomic_load_explicit(&front->delta, memory_order_relaxed) - (int64_t)block->size;
-      atomic_store_explicit(&front->delta, delta, memory_order_relaxed);
-      uint64_t n = atomic_load_explicit(&front->n_frees, memory_order_relaxed);
-      atomic_store_explicit(&front->n_frees, n + 1, memory_order_relaxed);
-      atomic_store_explicit(&block->state, TNI_MEMORY_CACHED, memory_order_relaxed);
-      return;
-    }
+  tni_front *front = tni_front_at(block->pool);
+  struct tni_front_list *list = front ? tni_front_list_for(front, block) : NULL;
+  if (TNI_LIKELY(list)) {
+    block->next = list->head;
+    list->head = block;
+    tni_front_count_free(front, list, block);
+    return;
   }
   tni_memory_free_slow(block, stream);
+}
+
+/* What the next two do when the pool's front is not the thread's first one. */
+tni_memory_pair *tni_memory_pair_take_slow(const tni_pool *pool, uint64_t bytes);
+bool tni_memory_pair_give_slow(tni_memory_pair *pair, tni_memory_block *object);
+/* A holder's block with an object of at least `bytes` (not 0); NULL: none lies ready. */
+static inline tni_memory_pair *tni_memory_pair_take(const tni_pool *pool, uint64_t bytes) {
+  tni_front *front = tni_front_at(pool);
+  if (TNI_UNLIKELY(!front || bytes > TNI_MEMORY_SMALL || tni_tls.modes.memory_tag)) return NULL;
+  struct tni_front_list *list = &front->lists[tni_memory_class(bytes)];
+  tni_memory_pair *pair = list->pairs;
+  if (TNI_UNLIKELY(!pair)) return NULL;
+  list->pairs = pair->next;
+  tni_front_count_alloc(front, list, pair->object);
+  return pair;
+}
+
+/* Frees an object and its holder's block, of TNI_MEMORY_PAIR_CLASS. false: nothing was done, each goes its own way. */
+static inline bool tni_memory_pair_give(tni_memory_pair *pair, tni_memory_block *object) {
+  tni_front *front = tni_front_at(object->pool);
+  struct tni_front_list *list = front ? tni_front_list_for(front, object) : NULL;
+  if (TNI_UNLIKELY(!list)) return false;
+  pair->next = list->pairs;
+  pair->object = object;
+  list->pairs = pair;
+  tni_front_count_free(front, list, object);
+  return true;
 }
 
 #endif

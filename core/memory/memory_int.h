@@ -154,6 +154,8 @@ tni_front *tni_front_of(tni_pool *pool);
 tni_front *tni_front_find(const tni_pool *pool); /* the same without making one */
 /* Puts the thread's front of this pool before its others, where the inline doors look; true if it was not there. */
 bool tni_front_raise(const tni_pool *pool);
+/* Takes a pair apart where a request of this size finds no object alone; true: now it does. */
+bool tni_front_part(const tni_pool *pool, uint64_t bytes);
 void tni_front_drop(tni_pool *pool); /* the calling thread's, if it has one */
 /* Adds what the front counted to the pool's figures. */
 void tni_front_sum(tni_front *front);

@@ -263,7 +263,8 @@ static tn_status check_open(const tni_pool *pool) {
 tn_status tni_memory_alloc_slow(tni_pool *pool, uint64_t bytes, void *stream, bool whole,
                                 tni_memory_block **out_block) {
   *out_block = NULL;
-  if (!whole && tni_front_raise(pool)) return tni_memory_alloc(pool, bytes, stream, out_block);
+  if (!whole && (tni_front_raise(pool) || tni_front_part(pool, bytes)))
+    return tni_memory_alloc(pool, bytes, stream, out_block);
   TN_TRY(check_open(pool)); /* before the fork's state, which may call the backend */
   TN_TRY(tni_fork_admit(pool->fork));
   uint8_t tag = (uint8_t)tni_tls.modes.memory_tag;

@@ -14,11 +14,14 @@
 #include "core/autograd/autograd.h"
 #include "core/load/load.h"
 #include "core/memory/memory.h"
+#include "core/tensor/small.h"
 #include "core/tensor/stream.h"
 
 _Static_assert(sizeof(struct tn_tensor) <= TNI_DATA_OFFSET, "data begins behind the struct");
 _Static_assert(TNI_DATA_OFFSET == 384, "block classes below count on it");
 enum { CLASS_PLAIN = 4, CLASS_LARGEST = 7 }; /* 384 .. 1024 bytes */
+_Static_assert((int)CLASS_PLAIN == TNI_MEMORY_PAIR_CLASS, "a tensor with memory elsewhere is a holder");
+_Static_assert(sizeof(tni_memory_pair) <= offsetof(struct tn_tensor, own_storage), "a pair leaves the storage alone");
 
 _Atomic(const tni_backend *) tni_backends[TN_BACKEND_LIMIT];
 _Atomic uint32_t tni_inline_backends;
@@ -75,12 +78,16 @@ bool tni_view_finish(tn_view *view) {
 
 /* ------------------------------------------------------------------ making */
 
-/* A block with counts set and every pointer NULL. view, version, dims and own_storage are the caller's. */
+/* Counts set, every pointer NULL. view, version, dims and own_storage are the caller's. */
+static inline void block_clear(tn_tensor *t, unsigned block_class, unsigned extras) {
+  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
+  tni_tensor_clear(t, block_class, TNI_CREATION_DEFAULT, extras);
+}
+
 static inline tn_tensor *block_new(unsigned block_class) {
   tn_tensor *t = tni_block_pop(block_class);
   if (TNI_UNLIKELY(!t)) return NULL;
-  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
-  tni_tensor_clear(t, block_class, TNI_CREATION_DEFAULT);
+  block_clear(t, block_class, 0);
   t->own_storage.kind = TNI_STORAGE_NONE;
   return t;
 }
@@ -150,21 +157,19 @@ static tn_status span_bytes(uint32_t ndim, const tn_dim *sizes, const tn_dim *st
 }
 
 static tn_status storage_alloc(tn_tensor *t, const tni_backend *backend, int16_t index, tni_pool *pool, uint64_t bytes) {
-  tni_storage *s = &t->own_storage;
   tni_memory_block *block;
   if (tni_should_fail()) return tni_oom(bytes, "tensor data");
-  tn_status status = tni_memory_alloc(pool ? pool : backend->pools[index], bytes,
-                                      tni_stream_raw((tn_device){.backend = backend->id, .index = index}), &block);
+  tn_status status =
+      tni_memory_alloc(pool, bytes, tni_stream_raw((tn_device){.backend = backend->id, .index = index}), &block);
   if (status != TN_OK) return tn_wrap(status, "allocating %llu bytes on %s", (unsigned long long)bytes, backend->name);
-  *s = (tni_storage){.mem = block->mem,
-                     .address = block->address,
-                     .size_bytes = bytes,
-                     .ctx = block,
-                     .base_bytes = block->base_bytes,
-                     .kind = TNI_STORAGE_ALLOCATED,
-                     .backend = backend->id,
-                     .device_index = index};
-  t->extras |= TNI_EXTRA_MEMORY;
+  t->own_storage = (tni_storage){.mem = block->mem,
+                                 .address = block->address,
+                                 .size_bytes = bytes,
+                                 .ctx = block,
+                                 .base_bytes = block->base_bytes,
+                                 .kind = TNI_STORAGE_ALLOCATED,
+                                 .backend = backend->id,
+                                 .device_index = index};
   return TN_OK;
 }
 
@@ -191,20 +196,53 @@ static inline void storage_inline(tn_tensor *t, uint64_t bytes, uint8_t backend,
   memcpy(&t->own_storage, &word, sizeof word);
 }
 
-static inline void *storage_address(tn_tensor *t) {
-  if (t->own_storage.kind == TNI_STORAGE_INLINE) return (char *)t + TNI_DATA_OFFSET;
-  return t->own_storage.kind == TNI_STORAGE_NONE ? NULL : t->own_storage.address;
-}
-
 /* Block class for `bytes` of data behind the struct. */
 static inline unsigned class_for(uint64_t bytes) {
   if (bytes == 0) return CLASS_PLAIN;
   return bytes <= 128 ? 5 : bytes <= 384 ? 6 : 7;
 }
 
-tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
-                         tn_device device, tn_tensor **out_tensor) {
-  return tni_tensor_new_in(dtype, ndim, sizes, strides, device, NULL, out_tensor);
+/* Where a tensor's data will lie, and its block for that. */
+typedef struct place {
+  const tni_backend *backend;
+  int16_t index;
+  bool in_block;  /* behind the struct */
+  tni_pool *pool; /* else from there */
+  uint64_t bytes; /* 0: no memory */
+} place;
+static inline bool place_is_elsewhere(const place *p) { return p->bytes && !p->in_block; }
+static inline unsigned place_class(const place *p) { return class_for(p->in_block ? p->bytes : 0); }
+static inline unsigned place_extras(const place *p) { return place_is_elsewhere(p) ? TNI_EXTRA_MEMORY : 0; }
+
+/* The block and the memory; own_storage describes it, all else is the caller's to set. */
+static tn_status place_take(const place *p, tn_tensor **out_tensor) {
+  tn_tensor *t = NULL;
+  if (place_is_elsewhere(p)) {
+    t = (tn_tensor *)(void *)tni_memory_pair_take(p->pool, p->bytes);
+    if (!t) t = (tn_tensor *)(void *)tni_memory_pair_take_slow(p->pool, p->bytes);
+  }
+  *out_tensor = t;
+  if (t) {
+    t->own_storage.size_bytes = p->bytes;
+    return TN_OK;
+  }
+  t = tni_block_pop(place_class(p));
+  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  tn_status status = TN_OK;
+  if (place_is_elsewhere(p))
+    status = storage_alloc(t, p->backend, p->index, p->pool, p->bytes);
+  else
+    storage_inline(t, p->bytes, p->backend->id, p->index);
+  if (TNI_LIKELY(status == TN_OK))
+    *out_tensor = t;
+  else
+    tni_block_push(t, place_class(p));
+  return status;
+}
+
+static inline void *storage_address(tn_tensor *t) {
+  if (t->own_storage.kind == TNI_STORAGE_INLINE) return (char *)t + TNI_DATA_OFFSET;
+  return t->own_storage.kind == TNI_STORAGE_NONE ? NULL : t->own_storage.address;
 }
 
 tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
@@ -230,17 +268,19 @@ tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, 
   uint64_t bytes;
   TN_TRY(span_bytes(ndim, sizes, strides, itemsize, &bytes));
 
-  bool is_meta = device.backend == TN_BACKEND_META;
-  bool in_block = !is_meta && !pool && bytes <= TNI_INLINE_BYTES && (backend->def->flags & TN_BACKEND_INLINE_MEMORY);
-  tn_tensor *t = block_new(class_for(in_block ? bytes : 0));
-  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
+  const bool is_meta = device.backend == TN_BACKEND_META;
+  const bool may = !pool && (backend->def->flags & TN_BACKEND_INLINE_MEMORY);
+  const place p = {.backend = backend,
+                   .index = device.index,
+                   .in_block = may && bytes <= TNI_INLINE_BYTES,
+                   .pool = pool || is_meta ? pool : backend->pools[device.index],
+                   .bytes = is_meta ? 0 : bytes};
+  tn_tensor *t;
+  TN_TRY(place_take(&p, &t));
+  block_clear(t, place_class(&p), place_extras(&p));
   tn_status status = dims_place(t, ndim);
-  if (status == TN_OK && !is_meta && !in_block && bytes)
-    status = storage_alloc(t, backend, device.index, pool, bytes);
-  else if (status == TN_OK)
-    storage_inline(t, in_block ? bytes : 0, device.backend, device.index);
   if (status != TN_OK) {
-    block_discard(t);
+    tn_tensor_release(t);
     return status;
   }
   dims_copy(t, ndim, sizes, strides);
@@ -263,39 +303,39 @@ tn_status tni_tensor_new_in(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, 
   return TN_OK;
 }
 
-/* What tni_tensor_new checks was checked when `like` was made; what it computes stands there. */
+/* What tni_tensor_new_in checks was checked when `like` was made; what it computes stands there. */
 tn_status tni_tensor_new_like(const tn_view *like, uint64_t word, size_t itemsize, tn_tensor **out_tensor) {
   const tni_backend *backend = tni_backend_get(like->backend);
   const uint64_t bytes = (uint64_t)like->numel * itemsize;
-  const uint32_t ndim = like->ndim;
-  bool inline_data = (backend->def->flags & TN_BACKEND_INLINE_MEMORY) && bytes <= TNI_INLINE_BYTES;
-  if (TNI_UNLIKELY(!bytes || ndim > TNI_INLINE_RANK || like->backend == TN_BACKEND_META || inline_data))
-    return tni_tensor_new(word & 0xff, ndim, like->sizes, NULL, tn_view_device(like), out_tensor);
+  if (TNI_UNLIKELY(!bytes || like->ndim > TNI_INLINE_RANK || like->backend == TN_BACKEND_META))
+    return tni_tensor_new_in(word & 0xff, like->ndim, like->sizes, NULL, tn_view_device(like), NULL, out_tensor);
   *out_tensor = NULL;
-  tn_tensor *t = block_new(class_for(0));
-  if (!t) return tni_oom(TNI_BLOCK_MAX, "a tensor");
-  tn_status status = storage_alloc(t, backend, like->device_index, NULL, bytes);
-  if (TNI_UNLIKELY(status != TN_OK)) {
-    block_discard(t);
-    return status;
-  }
-  tn_view *v = &t->view;
+  const place p = {.backend = backend,
+                   .index = like->device_index,
+                   .in_block = bytes <= TNI_INLINE_BYTES && (backend->def->flags & TN_BACKEND_INLINE_MEMORY),
+                   .pool = backend->pools[like->device_index],
+                   .bytes = bytes};
+  tn_tensor *t;
+  TN_TRY(place_take(&p, &t));
   const tni_storage *s = &t->own_storage;
-  memcpy(&v->dtype, &word, sizeof word);
-  v->flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE;
-  v->reserved1 = v->reserved2 = 0;
-  v->numel = like->numel;
-  v->sizes = t->dims;
-  v->strides = t->dims + TNI_INLINE_RANK;
-  v->storage = &t->own_storage;
-  v->mem = s->mem;
-  v->offset_bytes = s->base_bytes;
-  v->data = s->address;
-  dims_copy(t, ndim, like->sizes, like->strides);
-  t->keys = TNI_KEY(like->backend);
-  version_start(t);
+  void *data = storage_address(t);
+  const uint64_t mem = p.in_block ? (uint64_t)(uintptr_t)data : s->mem;
+  tni_tensor_fill(t, like, word, TNI_KEY(like->backend), data, mem, p.in_block ? 0 : s->base_bytes, place_class(&p),
+                  place_extras(&p));
   *out_tensor = t;
   return TN_OK;
+}
+
+tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, const tn_dim *strides,
+                         tn_device device, tn_tensor **out_tensor) {
+  tn_dim row_major[TNI_INLINE_RANK];
+  tn_view like;
+  uint64_t word;
+  if (!strides && tni_backend_get(device.backend)) {
+    const size_t itemsize = tni_tensor_like(&like, &word, row_major, dtype, ndim, sizes, device, INT32_MAX);
+    if (TNI_LIKELY(itemsize)) return tni_tensor_new_like(&like, word, itemsize, out_tensor);
+  }
+  return tni_tensor_new_in(dtype, ndim, sizes, strides, device, NULL, out_tensor);
 }
 
 /* ------------------------------------------------------------------ sharing memory */
@@ -352,18 +392,31 @@ struct tni_retired {
   tn_tensor *block;
 };
 
-static void storage_free(tni_storage *s) {
+/* The end of a block with memory outside it. */
+static __attribute__((noinline)) void memory_release_slow(tn_tensor *t) {
+  const tni_storage *s = &t->own_storage;
   if (s->kind == TNI_STORAGE_ALLOCATED) {
+    if (tni_memory_pair_give_slow((tni_memory_pair *)(void *)t, s->ctx)) return;
     tni_memory_free(s->ctx, TNI_MEMORY_OWN_STREAM);
-  } else if (s->kind == TNI_STORAGE_FOREIGN && s->deleter) {
+  } else if (s->deleter) {
     s->deleter(s->ctx);
   }
+  tni_block_push(t, CLASS_PLAIN);
+}
+
+/* The two stay together if they can. */
+static inline void memory_release(tn_tensor *t) {
+  const tni_storage *s = &t->own_storage;
+  if (TNI_UNLIKELY(s->kind != TNI_STORAGE_ALLOCATED || !tni_memory_pair_give((tni_memory_pair *)(void *)t, s->ctx)))
+    memory_release_slow(t);
 }
 
 static inline void keep_release(tn_tensor *block) {
   if (!tni_count_drop(&block->keep)) return;
-  if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE)) storage_free(&block->own_storage);
-  tni_block_push(block, block->block_class);
+  if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE))
+    memory_release(block);
+  else
+    tni_block_push(block, block->block_class);
 }
 
 static void retired_release(struct tni_retired *r) {
@@ -411,26 +464,25 @@ static __attribute__((noinline)) void release_view(tn_tensor *t, unsigned block_
   if (tni_count_drop(&parent->refs)) release_last(parent);
 }
 
-/* Not young, or with more than memory in its own block. A sole owner whose one extra is memory elsewhere (every tensor of
- * most devices) has nothing to count down. */
-static __attribute__((noinline)) void release_rare(tn_tensor *t) {
-  const uint32_t memory_alone = TNI_EXTRA_MEMORY << TNI_WORD_EXTRAS_SHIFT;
-  if (atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE || t->autograd || t->parent ||
-      (tni_tensor_word(t) & TNI_WORD_EXTRAS) != memory_alone) {
-    drop(t);
-    return;
-  }
-  storage_free(&t->own_storage);
-  tni_block_push(t, t->block_class);
+/* A sole owner with something to give up. Where it is memory elsewhere and nothing else, as with every tensor of most
+ * devices, there is nothing to count down. */
+static __attribute__((noinline)) void release_extras(tn_tensor *t) {
+  if (TNI_LIKELY((tni_tensor_word(t) & TNI_WORD_EXTRAS) == TNI_EXTRA_MEMORY << TNI_WORD_EXTRAS_SHIFT && !t->parent))
+    memory_release(t);
+  else
+    release_last(t);
 }
 
 /* Most tensors die young: one handle, no history, memory in their own block. */
 void tn_tensor_release(tn_tensor *t) {
   if (!t) return;
-  uint32_t word; /* read by a sole owner only: a thread with another handle may be writing these fields */
-  if (TNI_UNLIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE ||
-                   ((word = tni_tensor_word(t)) & TNI_WORD_EXTRAS) || t->autograd)) {
-    release_rare(t);
+  if (TNI_UNLIKELY(atomic_load_explicit(&t->counts, memory_order_acquire) != TNI_SOLE || t->autograd)) {
+    drop(t);
+    return;
+  }
+  const uint32_t word = tni_tensor_word(t); /* by a sole owner only: a thread with another handle may be writing it */
+  if (TNI_UNLIKELY(word & TNI_WORD_EXTRAS)) {
+    release_extras(t);
     return;
   }
   const unsigned block_class = word >> TNI_WORD_CLASS_SHIFT;

@@ -151,11 +151,12 @@ enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_B
 
 /* Zeroes the fields of a fresh tensor between version and own_storage and sets its class. Written out in 16-byte
  * stores: for 88 bytes gcc 12 emits `rep stos`, which costs more than the rest of the tensor. */
-static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class, unsigned creation) {
+static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class, unsigned creation, unsigned extras) {
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
   pair *p = (pair *)(void *)&t->autograd;
   p[0] = p[1] = p[2] = p[3] = p[4] = (pair){0, 0};
-  const uint64_t last = (uint64_t)block_class << 56 | (uint64_t)creation << 32; /* level, ..., block_class */
+  /* level, creation, extras, kept, block_class */
+  const uint64_t last = (uint64_t)block_class << 56 | (uint64_t)extras << 40 | (uint64_t)creation << 32;
   memcpy(&t->level, &last, sizeof last);
 }
 _Static_assert(offsetof(struct tn_tensor, level) == offsetof(struct tn_tensor, autograd) + 80 &&

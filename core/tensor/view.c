@@ -87,7 +87,7 @@ static inline void fields_fill(tn_tensor *t, tn_tensor *src, const tn_desc *desc
   v->flags &= ~(uint32_t)(TN_VIEW_WRAPPED_NUMBER | TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE);
   atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
   t->version = src->version;
-  tni_tensor_clear(t, CLASS_VIEW, creation);
+  tni_tensor_clear(t, CLASS_VIEW, creation, 0);
   t->parent = src;
   t->base = src->base ? src->base : src;
 }
