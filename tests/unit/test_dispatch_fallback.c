@@ -3,6 +3,7 @@
  * Where a backend has no kernel: whose word holds, what is counted, what is refused before anything happens, and memory
  * that the host sees itself. What the round trip computes is tests/ops/test_fallback.c.
  */
+#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -136,6 +137,50 @@ TN_TEST(fallback_counts, copies_within_a_device) {
                            &there)); /* between two: a transfer */
   TN_CHECK_OK(tn_fallback_set(NULL, NULL, TN_FALLBACK_DEFAULT));
   tn_tensor_release(there);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+}
+
+/* ------------------------------------------------------------------ warnings */
+
+typedef struct lines {
+  int n;
+  int32_t level;
+  char last[256];
+} lines;
+
+static void keep_line(void *ctx, int32_t level, const char *words) {
+  lines *l = ctx;
+  l->n++;
+  l->level = level;
+  snprintf(l->last, sizeof l->last, "%s", words);
+}
+
+/* Once for an operator and device, in all its forms; another operator, and the same on another device, are said again. */
+TN_TEST(fallback_warnings, are_said_once_for_each_operator_and_device) {
+  tn_tensor *x = vector(loft(), 4), *y = vector(porch(), 4), *r = NULL;
+  lines said = {0};
+  TN_CHECK_OK(tn_fallback_set(NULL, NULL, TN_FALLBACK_WARN));
+  tn_log_set(keep_line, &said);
+  for (int round = 0; round < 3; round++) {
+    TN_CHECK_OK(tn_cos(x, &r));
+    tn_tensor_release(r);
+    TN_CHECK_OK(tn_cos_(x));
+  }
+  TN_CHECK_INT(said.n, 1);
+  TN_CHECK_INT(said.level, TN_LOG_WARN);
+  TN_CHECK_STR(said.last, "loft has no kernel for cos: it runs on the CPU, with copies both ways (said once)");
+  TN_CHECK_OK(tn_sin_(x));
+  TN_CHECK_INT(said.n, 2);
+  TN_CHECK_OK(tn_cos_(y));
+  TN_CHECK_INT(said.n, 3);
+  TN_CHECK_CONTAINS(said.last, "porch has no kernel for cos");
+  tn_fallback_reset();
+  TN_CHECK_OK(tn_cos_(x));
+  TN_CHECK_OK(tn_cos_(x));
+  TN_CHECK_INT(said.n, 4);
+  tn_log_set(NULL, NULL);
+  TN_CHECK_OK(tn_fallback_set(NULL, NULL, TN_FALLBACK_DEFAULT));
   tn_tensor_release(y);
   tn_tensor_release(x);
 }
