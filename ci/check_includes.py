@@ -42,7 +42,7 @@ RULES = [
     ("core/autograd", [SDK, "kit", APP, GENERATED], ["core/base", "core/tensor", "core/dispatch", "core/load/load.h", "core/profile/profile.h",
                                                      "registry"]),
     ("core/profile", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "core/load/load.h"]),
-    ("core/load", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "registry"]),
+    ("core/load", [SDK, "kit", APP], ["core/base", "core/memory", "core/tensor", "core/dispatch", "core/profile/profile.h", "registry"]),
     ("core/libexec", [SDK, "kit", APP, GENERATED], []),
     ("core/api", [SDK, "kit", APP, GENERATED], ["core", "registry"]),
     ("plugins", [SDK, "kit"], ["OWN PLUGIN"]),

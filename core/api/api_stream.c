@@ -23,6 +23,12 @@ static tn_status open_backend(const char *what, tn_device device, const tni_back
   return tni_backend_admit(b);
 }
 
+/* A backend that was unloaded, or whose process ends, has no such rows; those that it has answer why. */
+static tn_status check_called(const tni_backend *b) {
+  int32_t n;
+  return b->closed ? b->def->device_count(b->def->ctx, &n) : TN_OK;
+}
+
 static tn_status check_stream(const char *what, tn_device device, const tn_stream *stream) {
   if (!stream || (stream->device.backend == device.backend && stream->device.index == device.index)) return TN_OK;
   return tn_fail(TN_ERR_DEVICE, "%s: the stream is of %s:%d, expected one of %s:%d", what,
@@ -39,6 +45,7 @@ tn_status tn_stream_new(tn_device device, tn_stream **out_stream) {
   REQUIRE("tn_stream_new", out_stream);
   *out_stream = NULL;
   TN_TRY(open_backend("tn_stream_new", device, &b));
+  TN_TRY(check_called(b));
   return tni_stream_new(device, out_stream);
 }
 
@@ -81,6 +88,7 @@ tn_status tn_event_new(tn_device device, tn_event **out_event) {
   REQUIRE("tn_event_new", out_event);
   *out_event = NULL;
   TN_TRY(open_backend("tn_event_new", device, &b));
+  TN_TRY(check_called(b));
   if (!tni_backend_has_events(b) && b->def->synchronize)
     return tn_fail(TN_ERR_UNSUPPORTED, "tn_event_new: device %s has no events", b->name);
   tn_event *e = tni_alloc_zero(sizeof *e);
@@ -88,11 +96,13 @@ tn_status tn_event_new(tn_device device, tn_event **out_event) {
   e->device = device;
   e->generation = tni_fork_generation();
   tn_status status = tni_backend_has_events(b) ? b->def->event_new(b->def->ctx, device.index, &e->raw) : TN_OK;
-  if (status == TN_OK)
-    *out_event = e;
-  else
+  if (status != TN_OK) {
     tni_free(e);
-  return status;
+    return status;
+  }
+  tni_events_count(device.backend, 1);
+  *out_event = e;
+  return TN_OK;
 }
 
 static bool is_lost(const tn_event *e) {
@@ -103,6 +113,7 @@ void tn_event_release(tn_event *event) {
   if (!event) return;
   const tn_backend_def *def = tni_backend_get(event->device.backend)->def;
   if (event->raw && !is_lost(event) && !tni_exiting()) def->event_free(def->ctx, event->device.index, event->raw);
+  tni_events_count(event->device.backend, UINT32_MAX);
   tni_free(event);
 }
 
@@ -111,7 +122,7 @@ static tn_status use_event(const char *what, const tn_event *e, const tn_backend
   TN_TRY(open_backend(what, e->device, &b));
   if (is_lost(e)) return tn_fail(TN_ERR_STATE, "%s: the event of %s was made before the fork", what, b->name);
   *out_def = b->def;
-  return TN_OK;
+  return check_called(b);
 }
 
 tn_status tn_event_record(tn_event *event, tn_stream *stream) {

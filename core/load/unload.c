@@ -5,7 +5,7 @@
  * more, its devices are closed, its shutdown was called, and it is not called again until somebody names it, when
  * init runs again. It is refused, in one sentence with counts, while something would miss it:
  *   segments of device or pinned memory with a block in use (raw allocations: that is what the backend knows, not
- *   tensors), and streams,
+ *   tensors), streams and events,
  *   storages over memory that it owns (Note [Who is pinned]),
  *   autograd nodes of operators that it added,
  *   interfaces that others were given,
@@ -18,6 +18,7 @@
 
 #include "core/load/load_int.h"
 #include "core/memory/memory.h"
+#include "core/profile/profile.h"
 #include "core/tensor/stream.h"
 
 /* ------------------------------------------------------------------ what is in use */
@@ -91,6 +92,7 @@ static tn_status close_pools(const tni_plugin *p, char **words) {
     const tni_backend *b = backend_at(p, id);
     if (!b) continue;
     TN_TRY(add_words(words, tni_streams_live(id), "stream", " of its devices"));
+    TN_TRY(add_words(words, tni_events_live(id), "event", " of its devices"));
     for (int32_t k = 0; k < 2 * b->n_devices; ++k)
       if (pool_at(b, k)) TN_TRY(close_pool(b, k, words));
   }
@@ -140,6 +142,7 @@ static tn_status retire_all(tni_plugin *p) {
 static void publish_tombstones(tni_backend *const tombstones[TN_BACKEND_LIMIT]) {
   for (uint8_t id = 0; id < TN_BACKEND_LIMIT; ++id) {
     if (!tombstones[id]) continue;
+    tni_profile_close(tni_backend_get(id));
     if (tni_backend_has_streams(tni_backend_get(id))) tni_streams_close(tni_backend_get(id));
     atomic_fetch_and_explicit(&tni_inline_backends, ~(1u << id), memory_order_relaxed);
     atomic_store_explicit(&tni_backends[id], tombstones[id], memory_order_release);

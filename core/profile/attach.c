@@ -250,11 +250,6 @@ void tni_profile_stop(void) {
   tni_mutex_lock(&mutex);
   list_publish(NULL);
   tni_stopwatches_free();
-  while (made) {
-    listeners *l = made;
-    made = l->older;
-    tni_free(l);
-  }
   tni_mutex_unlock(&mutex);
 }
 

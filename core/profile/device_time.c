@@ -3,10 +3,14 @@
  * How long operators ran on their devices: a pair of events around each call on its stream. Pairs are read when both
  * are done, which later calls look for, and used again. Events also tell when a call began: an event recorded once,
  * while the device was idle, ties its clock to the host's.
+ *
+ * A clock ends with its backend and with the process's use of the library. Calls that are under way then hold it until
+ * they end; the backend is not asked any more.
  */
 #include <limits.h>
 
 #include "core/base/thread_state.h"
+#include "core/load/load.h"
 #include "core/profile/profile_int.h"
 #include "core/tensor/stream.h"
 
@@ -31,6 +35,8 @@ struct clock_of {
   tni_stopwatch *idle;
   void *base; /* event */
   uint64_t base_ns;
+  uint32_t n_running; /* pairs that calls hold */
+  bool ended;         /* out of the list */
 };
 
 static tni_mutex mutex = TNI_MUTEX_INIT;
@@ -93,7 +99,7 @@ static tni_stopwatch *watch_take(clock_of *c) {
 tni_stopwatch *tni_stopwatch_begin(tn_device device, void *stream) {
   const tni_backend *b = tni_backend_get(device.backend);
   if (!b || !b->def->event_elapsed || device.index < 0 || device.index >= b->n_devices) return NULL;
-  if (b->fork && !tni_fork_usable(b->fork)) return NULL;
+  if (tni_exiting() || (b->fork && !tni_fork_usable(b->fork))) return NULL;
   char *words = tni_error_take();
   tni_mutex_lock(&mutex);
   clock_of *c = clock_find(b, device);
@@ -103,6 +109,7 @@ tni_stopwatch *tni_stopwatch_begin(tn_device device, void *stream) {
     c->idle = w;
     w = NULL;
   }
+  if (w) c->n_running++;
   tni_mutex_unlock(&mutex);
   if (w) w->stream = stream;
   tni_error_give(words);
@@ -140,14 +147,9 @@ static void look(clock_of *c, unsigned most) {
   }
 }
 
-void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
-  clock_of *c = w->clock;
+static void watch_end(clock_of *c, tni_stopwatch *w) {
   const tn_backend_def *def = c->backend->def;
-  w->id = span->id;
-  w->name = span->name;
-  char *words = tni_error_take();
-  tni_mutex_lock(&mutex);
-  if (def->event_record(def->ctx, c->device.index, w->end, w->stream) == TN_OK) {
+  if (!tni_exiting() && def->event_record(def->ctx, c->device.index, w->end, w->stream) == TN_OK) {
     w->next = NULL;
     *c->last = w;
     c->last = &w->next;
@@ -155,41 +157,82 @@ void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
     w->next = c->idle;
     c->idle = w;
   }
-  look(c, LOOKS);
+  if (!tni_exiting()) look(c, LOOKS);
+}
+
+void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
+  clock_of *c = w->clock;
+  w->id = span->id;
+  w->name = span->name;
+  char *words = tni_error_take();
+  tni_mutex_lock(&mutex);
+  c->n_running--;
+  if (!c->ended) {
+    watch_end(c, w);
+  } else {
+    tni_free(w);
+    if (!c->n_running) tni_free(c);
+  }
   tni_mutex_unlock(&mutex);
   tni_error_give(words);
+}
+
+static bool is_usable(const clock_of *c) { return !c->backend->fork || tni_fork_usable(c->backend->fork); }
+
+static void drain(clock_of *c) {
+  const tn_backend_def *def = c->backend->def;
+  if (!c->first || !is_usable(c) || tni_exiting()) return;
+  if (!def->synchronize || def->synchronize(def->ctx, c->device.index) == TN_OK) look(c, UINT_MAX);
 }
 
 void tni_stopwatches_drain(void) {
   char *words = tni_error_take();
   tni_mutex_lock(&mutex);
-  for (clock_of *c = clocks; c; c = c->next) {
-    const tn_backend_def *def = c->backend->def;
-    if (!c->first || (c->backend->fork && !tni_fork_usable(c->backend->fork))) continue;
-    if (!def->synchronize || def->synchronize(def->ctx, c->device.index) == TN_OK) look(c, UINT_MAX);
-  }
+  for (clock_of *c = clocks; c; c = c->next) drain(c);
   tni_mutex_unlock(&mutex);
   tni_error_give(words);
 }
 
-/* What the backend made is given back where it may be called. */
+/* Out of the list already. What the backend made is given back where it may be called. */
+static void clock_end(clock_of *c) {
+  const tn_backend_def *def = c->backend->def;
+  const bool usable = is_usable(c) && !tni_exiting();
+  *c->last = c->idle;
+  for (tni_stopwatch *w = c->first, *next; w; w = next) {
+    next = w->next;
+    if (usable)
+      watch_free(w);
+    else
+      tni_free(w);
+  }
+  if (usable) def->event_free(def->ctx, c->device.index, c->base);
+  c->ended = true;
+  if (!c->n_running) tni_free(c);
+}
+
 void tni_stopwatches_free(void) {
   tni_mutex_lock(&mutex);
   while (clocks) {
     clock_of *c = clocks;
-    const tn_backend_def *def = c->backend->def;
-    bool usable = !c->backend->fork || tni_fork_usable(c->backend->fork);
     clocks = c->next;
-    *c->last = c->idle;
-    for (tni_stopwatch *w = c->first, *next; w; w = next) {
-      next = w->next;
-      if (usable)
-        watch_free(w);
-      else
-        tni_free(w);
-    }
-    if (usable) def->event_free(def->ctx, c->device.index, c->base);
-    tni_free(c);
+    clock_end(c);
   }
   tni_mutex_unlock(&mutex);
+}
+
+void tni_profile_close(const tni_backend *b) {
+  char *words = tni_error_take();
+  tni_mutex_lock(&mutex);
+  for (clock_of **at = &clocks; *at;) {
+    clock_of *c = *at;
+    if (c->backend != b) {
+      at = &c->next;
+      continue;
+    }
+    drain(c);
+    *at = c->next;
+    clock_end(c);
+  }
+  tni_mutex_unlock(&mutex);
+  tni_error_give(words);
 }

@@ -10,8 +10,8 @@
  * Note [Detaching]
  * Whoever tells an event holds the list of listeners meanwhile: its count goes up, and the list is looked at again,
  * because it may have been replaced in between. Detaching puts a new list in place and waits until the old one's
- * counts are 0; from then on no callback of the detached profiler runs. Lists are used again, never freed while the
- * library is in use: a late reader may still raise a count of one. Counts stand on cache lines by thread.
+ * counts are 0; from then on no callback of the detached profiler runs. Lists are used again, never freed: a late reader
+ * may still raise a count of one, also while the library is shut down. Counts stand on cache lines by thread.
  */
 #ifndef TENON_CORE_PROFILE_H
 #define TENON_CORE_PROFILE_H
@@ -48,7 +48,10 @@ tn_status tni_profile_attach(const tn_profiler_def *def, uint64_t *out_handle);
 tn_status tni_profile_detach(uint64_t handle);
 void tni_range_begin(const char *name);
 void tni_range_end(void);
-/* At shutdown: nobody listens any more, and what profiling keeps is freed. */
+/* Before a backend is unloaded: tells of the calls that ended there, and gives back what measured them. */
+struct tni_backend;
+void tni_profile_close(const struct tni_backend *b);
+/* At shutdown: nobody listens any more, and what profiling keeps is freed, but for what other threads may still hold. */
 void tni_profile_stop(void);
 
 #endif

@@ -8,9 +8,10 @@
 
 static tni_mutex mutex = TNI_MUTEX_INIT;
 static tn_stream *idle;      /* released: for the next owner */
-static tn_stream *closed;    /* of backends that were unloaded: sets may still name them */
+static tn_stream *closed;    /* of backends that were unloaded or shut down: sets may still name them */
 static uint32_t n_live[TN_BACKEND_LIMIT]; /* neither idle nor closed */
 static tni_stream_set *sets; /* all of them */
+static _Atomic uint32_t n_events[TN_BACKEND_LIMIT];
 
 /* A child's thread begins on the default streams of devices whose streams a fork took away. */
 static void before_fork(void) { tni_mutex_lock(&mutex); }
@@ -81,6 +82,9 @@ void tni_stream_release(tn_stream *s) {
   tni_mutex_unlock(&mutex);
 }
 
+uint32_t tni_events_live(uint8_t backend) { return atomic_load(&n_events[backend]); }
+void tni_events_count(uint8_t backend, uint32_t more) { atomic_fetch_add(&n_events[backend], more); }
+
 uint32_t tni_streams_live(uint8_t backend) {
   tni_mutex_lock(&mutex);
   uint32_t n = n_live[backend];
@@ -106,25 +110,18 @@ void tni_streams_close(const tni_backend *b) {
   tni_mutex_unlock(&mutex);
 }
 
+/* Records and sets stay: threads that still compute may look at theirs. */
 void tni_streams_free(void) {
   tni_tls.modes.streams = NULL;
   tni_mutex_lock(&mutex);
-  while (sets) {
-    tni_stream_set *set = sets;
-    sets = set->next;
-    tni_free(set);
-  }
   while (idle) {
     tn_stream *s = idle;
     const tn_backend_def *def = tni_backend_get(s->device.backend)->def;
     idle = s->next;
     if (!is_stale(s) && !tni_exiting()) def->stream_free(def->ctx, s->device.index, s->raw);
-    tni_free(s);
-  }
-  while (closed) {
-    tn_stream *s = closed;
-    closed = s->next;
-    tni_free(s);
+    s->raw = NULL;
+    s->next = closed;
+    closed = s;
   }
   tni_mutex_unlock(&mutex);
 }
@@ -204,6 +201,7 @@ tn_status tni_stream_order(tn_device device, const tn_stream *first, const tn_st
   const tn_backend_def *def = b->def; /* has streams: one of the two is none of the default ones */
   void *from = first ? first->raw : NULL, *to = then ? then->raw : NULL, *event;
   if ((first && is_stale(first)) || (then && is_stale(then))) return TN_OK; /* nothing of it is left to wait for */
+  if (!tni_backend_has_streams(b)) return TN_OK; /* not called any more (tni_exiting) */
   if (!tni_backend_has_events(b)) return def->stream_synchronize(def->ctx, device.index, from);
   TN_TRY(def->event_new(def->ctx, device.index, &event));
   tn_status status = def->event_record(def->ctx, device.index, event, from);

@@ -48,6 +48,9 @@ tn_status tni_stream_set_current(tn_device device, tn_stream *stream);
 tn_status tni_stream_order(tn_device device, const tn_stream *first, const tn_stream *then);
 /* At shutdown, when devices are drained and their memory is given back: streams that nobody owns go, too. */
 void tni_streams_free(void);
+/* Events of a backend that somebody owns, and counting one more or one less. */
+uint32_t tni_events_live(uint8_t backend);
+void tni_events_count(uint8_t backend, uint32_t more);
 /* Streams of a backend that somebody owns; and the end of those that nobody does, before it is unloaded. */
 uint32_t tni_streams_live(uint8_t backend);
 void tni_streams_close(const tni_backend *b);

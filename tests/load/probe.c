@@ -5,7 +5,8 @@
  *
  *   plugins | devices | open-all | open DEVICE | add DEVICE | threads DEVICE | twice DEVICE | why OP DEVICE | runtimes |
  *   clear NAME|all | unload PLUGIN | shutdown | busy DEVICE (threads that compute on while the process ends) |
- *   hold DEVICE (a handler of exit that computes and frees)
+ *   hold DEVICE (a handler of exit that computes and frees) | stream DEVICE (another thread has a stream of its own) |
+ *   ask-stream (which one has it now)
  * and, for what a host may be like:
  *   close-standard | ignore-children | block-signals | fork
  */
@@ -139,6 +140,39 @@ static void hold(const char *name) {
   if (status != TN_OK) say_failure("hold", status);
 }
 
+static struct {
+  const char *name;
+  pthread_t thread;
+  pthread_barrier_t turn;
+} other;
+
+static void *live_on_a_stream(void *unused) {
+  tn_device device;
+  tn_stream *s = NULL;
+  (void)unused;
+  tn_status status = tn_device_open(other.name, &device);
+  if (status == TN_OK) status = tn_stream_new(device, &s);
+  if (status == TN_OK) status = tn_stream_set(device, s);
+  if (status != TN_OK) say_failure("stream", status);
+  tn_stream_release(s);
+  pthread_barrier_wait(&other.turn);
+  pthread_barrier_wait(&other.turn);
+  printf("stream %s: %s\n", other.name, s && tn_stream_get(device) == s ? "the same" : "another");
+  return NULL;
+}
+
+static void start_stream(const char *name) {
+  other.name = name;
+  pthread_barrier_init(&other.turn, NULL, 2);
+  if (pthread_create(&other.thread, NULL, live_on_a_stream, NULL) != 0) exit(2);
+  pthread_barrier_wait(&other.turn);
+}
+
+static void ask_stream(void) {
+  pthread_barrier_wait(&other.turn);
+  pthread_join(other.thread, NULL);
+}
+
 static void unload(const char *plugin) {
   tn_status status = tn_plugin_unload(plugin);
   if (status != TN_OK) return say_failure("unload", status);
@@ -224,6 +258,10 @@ int main(int argc, char **argv) {
       unload(argv[++i]);
     else if (strcmp(command, "busy") == 0 && i + 1 < argc)
       keep_busy(argv[++i]);
+    else if (strcmp(command, "ask-stream") == 0)
+      ask_stream();
+    else if (strcmp(command, "stream") == 0 && i + 1 < argc)
+      start_stream(argv[++i]);
     else if (strcmp(command, "hold") == 0 && i + 1 < argc)
       hold(argv[++i]);
     else if (change_host(command))

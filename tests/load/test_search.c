@@ -221,6 +221,15 @@ TN_TEST(load, nothing_runs_after_shutdown) {
 }
 
 /* The system's loader tells of every file that it looks for. */
+TN_TEST(load, threads_keep_their_streams_over_shutdown) {
+  folder f = folder_make();
+  folder_add(&f, "pulse");
+  char *answer = probe(f.path, "", "stream pulse shutdown ask-stream");
+  TN_CHECK_CONTAINS(answer, "stream pulse: the same");
+  free(answer);
+  folder_remove(&f);
+}
+
 TN_TEST(load, a_device_without_its_driver_costs_nothing_until_it_is_asked_for) {
   folder f = folder_make();
   char settings[700];

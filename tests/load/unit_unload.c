@@ -144,6 +144,40 @@ TN_TEST(unload, nodes_of_its_operators_hold_it) {
   tn_tensor_release(x);
 }
 
+TN_TEST(unload, events_of_its_devices_hold_it) {
+  tn_tensor *t = make("pulse", one_two_three, 3);
+  const tn_device pulse = tn_tensor_device(t);
+  tn_event *e, *of_another_life;
+  TN_CHECK_OK(tn_event_new(pulse, &e));
+  TN_CHECK_OK(tn_event_record(e, NULL));
+  tn_tensor_release(t);
+  TN_CHECK_FAILS(tn_plugin_unload("pulse"), TN_ERR_STATE, "plugin pulse is in use and stays: 1 event of its devices");
+  TN_CHECK_OK(tn_event_synchronize(e));
+  tn_event_release(e);
+  TN_CHECK_OK(tn_plugin_unload("pulse"));
+  TN_CHECK_FAILS(tn_event_new(pulse, &of_another_life), TN_ERR_STATE, "device pulse was unloaded");
+}
+
+static void note_time(void *ctx, const tn_profile_device_time *time) {
+  *(uint64_t *)ctx += time->ns;
+}
+
+TN_TEST(unload, what_measures_its_device_ends_with_it) {
+  uint64_t handle, ns = 0;
+  const tn_profiler_def def = {.struct_size = sizeof def, .ctx = &ns, .device_time = note_time};
+  tn_tensor_release(make("pulse", one_two_three, 3));
+  TN_CHECK_OK(tn_profiler_attach(&def, &handle));
+  for (uint64_t life = 1; life <= 2; ++life) {
+    tn_tensor *t = make("pulse", one_two_three, 3), *sum = NULL;
+    TN_CHECK_OK(tn_add(t, t, tn_int(1), &sum));
+    tn_tensor_release(sum);
+    tn_tensor_release(t);
+    TN_CHECK_OK(tn_plugin_unload("pulse"));
+    TN_CHECK_INT(ns, life); /* what was under way is told of first */
+  }
+  TN_CHECK_OK(tn_profiler_detach(handle));
+}
+
 static int n_deleted;
 static void note_deleted(void *ctx) { n_deleted += *(int *)ctx; }
 

@@ -66,7 +66,7 @@ TN_EXPORT tn_status tn_plugins_clear(const char *name, size_t *out_count);
 TN_EXPORT tn_status tn_plugin_open(const char *name);
 /* Takes an open plugin out of all tables: its kernels, operators, layers and devices go and its shutdown is called. Code
  * stays mapped, and the next request that names its device, its layer or itself runs init again; nothing else opens it.
- * TN_ERR_STATE with counts while memory segments, storages over its memory, autograd nodes of its operators, interfaces
+ * TN_ERR_STATE with counts while memory segments, streams, events, storages over its memory, autograd nodes of its operators, interfaces
  * given to others, or kernels of others for its operators are in use: then nothing has changed. Not open: TN_OK.
  * Call it while no other thread computes with the plugin. */
 TN_EXPORT tn_status tn_plugin_unload(const char *name);
