@@ -4,7 +4,8 @@
  *
  * A key that this host does not know is skipped with a debug line, so that plugins written for a newer host
  * load in an older one; a known key with bad values, or a missing required key, rejects the file. Whether the
- * claims hold (ABI, CPU, names taken) is judged elsewhere.
+ * claims hold (ABI, CPU, names taken) is judged elsewhere. Start reads whatever lies in a root: no work grows with the
+ * square of a text.
  */
 #include <stdlib.h>
 
@@ -59,6 +60,12 @@ static tn_status want_end(parser *p, char *rest) {
   rest += strspn(rest, " \t");
   if (*rest) return TN_FAIL(TN_ERR_DATA, "manifest line %zu: \"%s\" is left over", p->line, rest);
   return TN_OK;
+}
+
+/* Devices and layers take bits, and there are not more of them than these. */
+static tn_status want_room(parser *p, size_t count, size_t most, const char *what) {
+  if (count < most) return TN_OK;
+  return TN_FAIL(TN_ERR_DATA, "manifest line %zu: more %s than the %zu that a process can have", p->line, what, most);
 }
 
 static tn_status strings_add(tni_strings *list, const char *s) {
@@ -138,6 +145,7 @@ static tn_status parse_sanitizer(parser *p, char *rest) {
 
 static tn_status parse_device(parser *p, char *rest) {
   tni_manifest_device device = {0};
+  TN_TRY(want_room(p, p->m->devices.count, TN_BACKEND_LIMIT, "devices"));
   TN_TRY(want_name(p, &rest, "device name", &device.name));
   if (tni_manifest_has_device(p->m, device.name))
     return TN_FAIL(TN_ERR_DATA, "manifest line %zu: device %s is listed twice", p->line, device.name);
@@ -171,6 +179,7 @@ static tn_status parse_class(parser *p, const char *word, uint8_t *out_class) {
 
 static tn_status parse_layer(parser *p, char *rest) {
   tni_manifest_layer layer = {.above = "", .below = "", .class_ = TNI_CLASS_MODE};
+  TN_TRY(want_room(p, p->m->layers.count, 64 - TN_BACKEND_LIMIT, "layers"));
   TN_TRY(want_name(p, &rest, "layer name", &layer.name));
   for (char *word = next_word(&rest); *word; word = next_word(&rest)) {
     char *value = next_word(&rest);
@@ -237,12 +246,9 @@ static tn_status parse_interface(parser *p, char *rest) {
   long version;
   TN_TRY(want_name(p, &rest, "interface name", &name));
   TN_TRY(want_int(p, &rest, "interface version", 0, 1000000, &version));
-  for (size_t i = 0; i < p->m->interfaces.count; ++i)
-    if (p->m->interfaces.items[i].version == (uint32_t)version && strcmp(p->m->interfaces.items[i].name, name) == 0)
-      return TN_FAIL(TN_ERR_DATA, "manifest line %zu: interface %s %ld is listed twice", p->line, name, version);
   TN_TRY(tni_grow(&p->m->interfaces.items, &p->m->interfaces.capacity, p->m->interfaces.count,
                   sizeof *p->m->interfaces.items));
-  p->m->interfaces.items[p->m->interfaces.count++] = (tni_manifest_interface){name, (uint32_t)version};
+  p->m->interfaces.items[p->m->interfaces.count++] = (tni_manifest_interface){name, (uint32_t)version, (uint32_t)p->line};
   return want_end(p, rest);
 }
 
@@ -349,6 +355,30 @@ static void sort_kernels(tni_manifest *m) {
   m->kernels.count = last + 1;
 }
 
+static int interface_order(const void *a, const void *b) {
+  const tni_manifest_interface *x = *(const tni_manifest_interface *const *)a, *y = *(const tni_manifest_interface *const *)b;
+  int c = strcmp(x->name, y->name);
+  if (c == 0) c = (x->version > y->version) - (x->version < y->version);
+  return c ? c : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Their own order is that of the tables that init registers: sorted are pointers. */
+static tn_status check_interfaces(const tni_manifest *m) {
+  const size_t n = m->interfaces.count;
+  if (n < 2) return TN_OK;
+  const tni_manifest_interface **sorted = tni_alloc(n * sizeof *sorted);
+  if (!sorted) return tni_oom(n * sizeof *sorted, "a manifest's interfaces");
+  for (size_t i = 0; i < n; ++i) sorted[i] = &m->interfaces.items[i];
+  qsort(sorted, n, sizeof *sorted, interface_order);
+  tn_status status = TN_OK;
+  for (size_t i = 1; i < n && status == TN_OK; ++i)
+    if (sorted[i]->version == sorted[i - 1]->version && strcmp(sorted[i]->name, sorted[i - 1]->name) == 0)
+      status = TN_FAIL(TN_ERR_DATA, "manifest line %u: interface %s %u is listed twice", sorted[i]->line, sorted[i]->name,
+                       sorted[i]->version);
+  tni_free(sorted);
+  return status;
+}
+
 tn_status tni_manifest_parse(char *text, tni_manifest **out_manifest) {
   *out_manifest = NULL;
   tni_manifest *m = tni_alloc_zero(sizeof *m);
@@ -358,6 +388,7 @@ tn_status tni_manifest_parse(char *text, tni_manifest **out_manifest) {
   }
   m->text = text;
   tn_status status = parse_lines(m);
+  if (status == TN_OK) status = check_interfaces(m);
   /* Words about the ABI say more than words about a line that another ABI gave a meaning. */
   if (status == TN_ERR_DATA && m->has_abi &&
       tni_abi_check(m->abi_major, m->abi_minor, m->needs_minor) != TN_OK)

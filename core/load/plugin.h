@@ -44,6 +44,7 @@ typedef struct tni_manifest_layer {
 typedef struct tni_manifest_interface {
   const char *name;
   uint32_t version;
+  uint32_t line; /* of the text */
 } tni_manifest_interface;
 
 typedef struct tni_strings {

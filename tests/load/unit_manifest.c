@@ -63,12 +63,42 @@ TN_TEST(manifest, bad_lines_are_named) {
       {HEAD "operator\n", "line 6: the value is missing"},
       {HEAD "sanitizer fuzzy\n", "line 6: sanitizer \"fuzzy\""},
       {HEAD "interface x y\n", "line 6: interface version \"y\" is not a number"},
+      {HEAD "interface x 1\ninterface y 1\ninterface x 2\ninterface x 1\n", "line 9: interface x 1 is listed twice"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     tni_manifest *m;
     TN_CHECK_FAILS(parse(cases[i].text, &m), TN_ERR_DATA, cases[i].words);
     TN_CHECK_PTR_NULL(m);
   }
+}
+
+/* HEAD, then n lines; %zu of the format is the number. */
+static char *many(const char *format, size_t n) {
+  const size_t most = 64;
+  char *text = malloc(sizeof HEAD + n * most), *at = text + sizeof HEAD - 1;
+  memcpy(text, HEAD, sizeof HEAD);
+  for (size_t i = 0; i < n; ++i) at += snprintf(at, most, format, i);
+  return text;
+}
+
+/* There are so many bits; and start reads what any file says, so nothing may grow with the square of it. */
+TN_TEST(manifest, its_size_cannot_hold_up_a_start) {
+  static const struct {
+    const char *line, *words;
+  } cases[] = {{"device d%zu\n", "line 30: more devices than the 24 that a process can have"},
+               {"layer l%zu\n", "line 46: more layers than the 40 that a process can have"}};
+  tni_manifest *m;
+  for (size_t i = 0; i < 2; ++i) {
+    char *text = many(cases[i].line, 100);
+    TN_CHECK_FAILS(parse(text, &m), TN_ERR_DATA, cases[i].words);
+    free(text);
+  }
+  char *text = many("interface i%zu 1\n", 200000); /* minutes, if each were held against all before it */
+  TN_CHECK_OK(parse(text, &m));
+  TN_CHECK_INT(m->interfaces.count, 200000);
+  TN_CHECK_STR(m->interfaces.items[7].name, "i7");
+  tni_manifest_free(m);
+  free(text);
 }
 
 TN_TEST(manifest, a_newer_plugin_may_name_newer_dtypes) {
