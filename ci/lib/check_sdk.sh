@@ -108,7 +108,7 @@ if command -v dpkg-deb >/dev/null; then
   holds tenon bin/tenon lib/libtenon.so.0 lib/tenon/plugins/backend-cpu.so share/man/man1/tenon.1.gz \
     share/doc/tenon/copyright
   holds tenon-dev lib/libtenon.so include/tenon/plugin.h lib/libtenon_kit.a lib/cmake/TenonSDK/TenonSDKConfig.cmake \
-    share/tenon/template/backend/NAME.c share/tenon/registry/gen/add_operators.py lib/pkgconfig/tenon-sdk.pc
+    share/tenon/template/backend/NAME.c share/tenon/registry/gen/add_operators.py share/tenon/docs/manifest.md lib/pkgconfig/tenon-sdk.pc
   if grep -E ' \./usr/(include|lib/cmake|share/tenon/template)' "$work/tenon.list"; then
     fail "the runtime package has what only building needs"
   fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SDK's headers as a stranger's compiler sees them: each alone, in C11 and C++17, without warnings; everything that
-they declare exists; a plugin in C++ opens.
+they declare exists; the documents that they name are there; a plugin in C++ opens.
 
 Against an installed tree: TENON_SDK_PREFIX=PREFIX; else against the sources and the build tree TENON_BUILD_DIR. A plain
 script: each test_ function asserts; the last line says how many passed and failed.
@@ -89,6 +89,22 @@ def test_each_header_stands_alone_in_cxx17():
     for header in headers():
         compiles('c++', 'c++17', '#include <%s>\n#include <%s>\n' % (header, header),
                  '-Wno-missing-field-initializers')  # of {.lr = 1e-3}, which leaves zeros
+
+
+def test_documents_that_the_package_names_are_there():
+    folder = os.path.join(PREFIX, 'share', 'tenon', 'docs') if PREFIX else os.path.join(ROOT, 'docs')
+    texts = {header: text_of(header) for header in headers()}
+    share = os.path.join(PREFIX, 'share', 'tenon') if PREFIX else ROOT
+    others = [os.path.join(share, 'registry', 'README.md')]
+    others += glob.glob(os.path.join(share if PREFIX else os.path.join(ROOT, 'plugin-sdk'), 'template', '*', '*'))
+    if PREFIX:
+        others += glob.glob(os.path.join(folder, '*.md'))
+    for path in filter(os.path.isfile, others):
+        with open(path, encoding='utf-8') as file:
+            texts[path] = file.read()
+    named = {(name, where) for where, text in texts.items() for name in re.findall(r'\bdocs/([\w-]+\.md)', text)}
+    missing = sorted((name, where) for name, where in named if not os.path.exists(os.path.join(folder, name)))
+    assert len(named) > 5 and not missing, missing
 
 
 def declared():
