@@ -110,7 +110,7 @@ typedef struct tn_grad_def {
 
 /* ------------------------------------------------------------------ operators */
 
-/* tn_operator_def.flags. An operator with one that this host does not know is refused: TN_ERR_VERSION. */
+/* tn_operator_def.flags: what the operator is. One with a flag that this host does not know is refused: TN_ERR_VERSION. */
 enum {
   TN_OP_VIEW = 1u << 0,         /* result aliases self: the meta rule gives sizes, strides, offset; no kernel */
   TN_OP_FACTORY = 1u << 1,      /* no tensor argument need exist; backend from device argument or default */
@@ -119,8 +119,8 @@ enum {
   TN_OP_NO_KERNEL = 1u << 4,    /* allocation is all (empty); or core does it (detach, resize_) */
   TN_OP_ALWAYS_BODY = 1u << 5,  /* may return its input: body only, accepts no kernel */
   TN_OP_NONDIFF = 1u << 6,      /* results never require grad (comparisons, argmax) */
-  TN_OP_POINTWISE_ALIAS = 1u << 7, /* exact overlap of the target with an input is harmless */
-  TN_OP_NONDETERMINISTIC = 1u << 8,
+  TN_OP_POINTWISE_ALIAS = 1u << 7, /* the target may be exactly an input: element i of the result needs element i only */
+  TN_OP_NONDETERMINISTIC = 1u << 8, /* its definition leaves bits open; for reports, the core does nothing about it */
   TN_OP_MULTI_VIEW = 1u << 9    /* a view operator with several outputs: they may not be written in place */
 };
 

@@ -33,12 +33,16 @@ struct tn_compiled;
 
 /* ------------------------------------------------------------------ a call */
 
-/* tn_call.flags */
+/* tn_call.flags. Set by the core; what one says holds, what it does not say is not denied by its absence. Bits that a plugin
+ * does not know mean nothing to it. */
 enum {
   TN_CALL_DETERMINISTIC = 1u << 0, /* the thread asked for bit-repeatable results */
   TN_CALL_IN_PLACE = 1u << 1,      /* out[0] is an argument: same memory, exactly overlapping */
-  /* Elementwise operators: every tensor argument and out[0] is contiguous and of the same sizes, all arguments
-   * are of one dtype (out[0]'s is that or bool). A kernel may go straight to its loop. Never set otherwise. */
+  /* Elementwise operators in a floating dtype, as functional or in-place form. Argument 0 is a tensor, no tensor argument is
+   * absent; they and out[0] are contiguous, of the same sizes, on one device, and of one dtype that the kernel claims (out[0]'s
+   * is that, or bool where the operator says so). In place the other arguments lie elsewhere, or exactly where the first does. A kernel
+   * may go straight to its loop over out[0].u.v->numel elements, which may be 0. Only kernels of every rank, without
+   * TN_KERNEL_CONTIGUOUS and TN_KERNEL_NONDETERMINISTIC, meet it, and a call of this kind may come without it. */
   TN_CALL_FLAT = 1u << 2
 };
 
@@ -76,9 +80,12 @@ struct tn_call {
 /* tn_kernel_def.flags. A flag asks the host for something: a kernel with one that this host does not know is left out,
  * as one for an operator that it does not have. */
 enum {
-  TN_KERNEL_NONDETERMINISTIC = 1u << 0, /* passed over in deterministic mode */
-  TN_KERNEL_CONTIGUOUS = 1u << 1, /* wants contiguous inputs and outputs; the core makes temporaries */
-  TN_KERNEL_LAYER_FALLBACK = 1u << 2, /* layers: serves every operator that has no kernel of this layer */
+  TN_KERNEL_NONDETERMINISTIC = 1u << 0, /* results may differ from run to run: passed over in deterministic mode */
+  /* Wants contiguous inputs and outputs, those in lists included: the core makes temporaries of others, and copies home what
+   * was written. If the kernel declines, the next one gets the originals. Backends' kernels only. */
+  TN_KERNEL_CONTIGUOUS = 1u << 1,
+  /* Layers, with op "*" and only then: serves every operator that has no kernel of this layer. */
+  TN_KERNEL_LAYER_FALLBACK = 1u << 2,
 #ifdef TN_ABI_FUTURE
   TN_KERNEL_FUTURE = 1u << 3,
 #endif

@@ -18,10 +18,11 @@
 extern "C" {
 #endif
 
-/* tn_backend_def.flags. A backend with one that this host does not know is refused: TN_ERR_VERSION. */
+/* tn_backend_def.flags: what the backend says of itself. One with a flag that this host does not know is refused:
+ * TN_ERR_VERSION. */
 enum {
   TN_BACKEND_HOST_MEMORY = 1u << 0,   /* addresses can be read and written by host code */
-  TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block (host memory only) */
+  TN_BACKEND_INLINE_MEMORY = 1u << 1, /* small data may live in the tensor's own block; with TN_BACKEND_HOST_MEMORY only */
   /* mem handles cannot be split: every tensor starts its own block. Without this flag tensors share blocks: where
    * mem is the address, at mem + offset; else (an opaque handle) with mem as alloc gave it and an offset in bytes. */
   TN_BACKEND_NO_OFFSETS = 1u << 2,
