@@ -20,7 +20,7 @@
 #define LISTED(op, dtypes) "kernel forty " op dtypes
 TN_MANIFEST(
     TN_MANIFEST_HEADER("backend-primitives", "1.0.0",
-                       "Apache-2.0") "device forty\n" LISTED("copy_", " all 0\n") LISTED("fill_.Scalar", ALL)
+                       "Apache-2.0") "device forty\n" LISTED("copy_", ALL) LISTED("fill_.Scalar", ALL)
         LISTED("arange.start_step", NUMBERS) LISTED("uniform_", FLOATS) LISTED("normal_", FLOATS)
             LISTED("add.Tensor", ALL) LISTED("sub.Tensor", NUMBERS) LISTED("mul.Tensor", ALL) LISTED(
                 "div.Tensor", FLOATS) LISTED("floor_divide", NUMBERS) LISTED("remainder.Tensor", NUMBERS)

@@ -38,7 +38,7 @@ static inline int64_t forty_int(const tn_value *v) {
 
 /* The kernels: X(operator, function, dtypes). The list in docs/primitives.md is checked against this one. */
 #define FORTY_KERNELS(X)                                \
-  X("copy_", copy, 0)                                   \
+  X("copy_", copy, FORTY_MASK_ALL)                      \
   X("fill_.Scalar", fill, FORTY_MASK_ALL)               \
   X("arange.start_step", arange, FORTY_MASK_NUMBERS)    \
   X("uniform_", uniform, FORTY_MASK_FLOATS)             \

@@ -67,7 +67,10 @@ static const char *host_op_name(const tn_op *op) {
   return "?";
 }
 static const char *host_backend_name(uint8_t backend) { return backend == TN_BACKEND_CPU ? "cpu" : "?"; }
+static size_t n_refusals;
+size_t tni_door_refusals(void) { return n_refusals; }
 static tn_status no(const char *row) {
+  n_refusals++;
   return tn_fail(TN_ERR_STATE, "the conformance host has no %s: only a running Tenon has", row);
 }
 static tn_status host_new_output(tn_call *call, uint32_t i, uint32_t ndim, const tn_dim *sizes,
@@ -213,6 +216,7 @@ static tn_status host_tensor_from_memory(const tn_foreign_def *desc, tn_tensor *
 }
 static tn_status host_find_interface(const char *name, uint32_t version, const void **out_table) {
   (void)version, (void)out_table;
+  n_refusals++;
   return tn_fail(TN_ERR_NOT_FOUND, "the conformance host has no interface %s", name);
 }
 static tn_status host_pinned_alloc(tn_device device, uint64_t size_bytes, tn_memory *out_memory) {
@@ -233,6 +237,7 @@ static void host_range_begin(const char *name) { (void)name; }
 static void host_range_end(void) {}
 static tn_status host_compile(const struct tn_compile_def *def, struct tn_compiled *out_compiled) {
   (void)def, (void)out_compiled;
+  n_refusals++;
   return tn_fail(TN_ERR_UNSUPPORTED, "the conformance host does not compile");
 }
 static void host_compiled_free(struct tn_compiled *compiled) { (void)compiled; }

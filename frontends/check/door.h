@@ -45,6 +45,8 @@ tn_query tni_door_question(void);
 tn_status tni_door_negotiate(tni_door *door);
 /* The recording table, full size. */
 const tn_host *tni_door_host(void);
+/* How often a row answered that it serves nothing. */
+size_t tni_door_refusals(void);
 /* Runs init with a table; the answer is init's. */
 tn_status tni_door_init(tni_door *door, const tn_host *host);
 

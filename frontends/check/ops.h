@@ -118,6 +118,12 @@ void tni_ops_each(tni_check_report *r, const tni_check_context *c, tn_dtype_mask
 /* The same, one call an operator and dtype: sample is NULL, item is "add.Tensor float32". */
 void tni_ops_each_claim(tni_check_report *r, const tni_check_context *c, tn_dtype_mask dtypes, void (*fn)(tni_ops_try *t));
 
+/* Dtypes that all lines of the (key, operator) of kernel line k claim together; 0 if k is not the first of them. */
+tn_dtype_mask tni_ops_claimed(const tni_check_context *c, size_t k);
+/* Is the key of a kernel line a layer, or a device, of the plugin? */
+bool tni_ops_is_layer(const tni_check_context *c, const char *key);
+bool tni_ops_is_own(const tni_check_context *c, const char *key);
+
 /* For kernels of a device that others own: runs the check in a process where no other provider of it stands in front.
  * true: it has run, and there is nothing left to do. */
 bool tni_ops_run_alone(tni_check_report *r, const tni_check_context *c);

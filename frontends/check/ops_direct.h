@@ -39,6 +39,7 @@ typedef struct tni_direct {
   tn_kernel_def *kernels; /* full-size copies with strings of their own */
   size_t n_kernels;
   tni_raw raw;            /* of the kernel that runs; def NULL: the host's memory */
+  bool enough;            /* a visitor sets it: no more samples of this kernel and dtype */
 } tni_direct;
 
 /* How the tensors of a call lie. */
@@ -52,6 +53,7 @@ typedef struct tni_direct_call {
   tni_direct *d;
   const tn_kernel_def *kernel;
   const tni_ops_op *op;
+  tn_dtype tested;
   bool has_out_form;
   const char *item;
   uint32_t n_args, n_out;
@@ -64,11 +66,12 @@ typedef struct tni_direct_call {
   size_t n_outputs;
   tni_direct_tensor *targets[REF_OUTS]; /* of result i: an output, or the input that is written; NULL: absent */
   tn_status status;                     /* of the kernel */
+  bool host_refused;                    /* it asked for a row that this host does not serve */
 } tni_direct_call;
 
 /* Calls visit for kernels x samples x claimed dtypes, each called once (status says what it answered). What does not
- * come to a call is not visited. */
-void tni_direct_each(tni_check_report *r, const tni_check_context *c, tni_direct_way way,
+ * come to a call is not visited. false: the plugin could not be entered, which is reported. */
+bool tni_direct_each(tni_check_report *r, const tni_check_context *c, tni_direct_way way,
                      void (*visit)(tni_direct_call *call));
 
 /* Runs the kernel again on fresh outputs and unchanged inputs. */

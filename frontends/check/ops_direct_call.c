@@ -206,6 +206,7 @@ static bool is_flat(const tni_direct_call *call) {
 
 static void run_kernel(tni_direct_call *call) {
   tn_value outs[REF_OUTS];
+  const size_t refusals = tni_door_refusals();
   memcpy(outs, call->outs, sizeof outs);
   tn_call c = {.host = tni_direct_host(call->d),
                .op = call->op->op,
@@ -216,6 +217,10 @@ static void run_kernel(tni_direct_call *call) {
   if (call->op->report.form == TN_FORM_INPLACE) c.flags |= TN_CALL_IN_PLACE;
   if (is_flat(call)) c.flags |= TN_CALL_FLAT;
   call->status = call->kernel->fn(&c, call->args, outs);
+  /* What is only queued has not been computed, and may fail yet. */
+  const tn_backend_def *def = call->d->raw.def;
+  if (call->status == TN_OK && def && def->synchronize) call->status = def->synchronize(def->ctx, call->d->raw.index);
+  call->host_refused = tni_door_refusals() != refusals;
   if (!tni_direct_scratch_end(call->d)) tni_check_fail(call->d->r, call->item, "the kernel writes beyond its scratch memory");
 }
 
@@ -312,13 +317,14 @@ static void try_kernel(tni_direct *d, const tn_kernel_def *k, tni_direct_way way
   if (!place_of(d, k->key) || tni_ops_op_open(k->op, &op) != TN_OK) return;
   bool out_form = has_out_form(&op);
   const tn_sample *lists[] = {op.samples, tni_ops_large_samples(k->op)};
-  for (size_t l = 0; l < 2; l++) {
-    for (const tn_sample *s = lists[l]; tni_ops_is_sample(&op, s); s++) {
-      for (tn_dtype t = TN_BOOL; t <= TN_FLOAT64; t++) {
-        if (k->dtypes && !(k->dtypes & TN_DTYPE_BIT(t))) continue;
+  for (tn_dtype t = TN_BOOL; t <= TN_FLOAT64; t++) {
+    if (k->dtypes && !(k->dtypes & TN_DTYPE_BIT(t))) continue;
+    d->enough = false;
+    for (size_t l = 0; l < 2; l++) {
+      if (l == 1 && t != TN_FLOAT32 && t != TN_FLOAT64 && t != TN_BFLOAT16) continue; /* time: the others are tried small */
+      for (const tn_sample *s = lists[l]; tni_ops_is_sample(&op, s) && !d->enough; s++) {
         if (l == 1 && s->automatic) continue; /* time, as well */
-        if (l == 1 && t != TN_FLOAT32 && t != TN_FLOAT64 && t != TN_BFLOAT16) continue; /* time: the others are tried small */
-        call = (tni_direct_call){.d = d, .kernel = k, .op = &op, .has_out_form = out_form};
+        call = (tni_direct_call){.d = d, .kernel = k, .op = &op, .tested = t, .has_out_form = out_form};
         try_case(&call, s, t, way, visit);
       }
     }
@@ -342,10 +348,11 @@ static bool enter(tni_direct *d) {
   return tni_check_ok(d->r, status, "init", "init");
 }
 
-void tni_direct_each(tni_check_report *r, const tni_check_context *c, tni_direct_way way,
+bool tni_direct_each(tni_check_report *r, const tni_check_context *c, tni_direct_way way,
                      void (*visit)(tni_direct_call *call)) {
   static tni_direct d;
   d = (tni_direct){.r = r, .c = c};
-  if (!enter(&d)) return;
+  if (!enter(&d)) return false;
   for (size_t i = 0; i < d.n_kernels; i++) try_kernel(&d, &d.kernels[i], way, visit);
+  return true;
 }

@@ -9,8 +9,7 @@
 
 /* ------------------------------------------------------------------ claims */
 
-/* Dtypes that all lines of one (key, operator) claim together; 0 if line k is not the first of them. */
-static tn_dtype_mask union_of(const tni_check_context *c, size_t k) {
+tn_dtype_mask tni_ops_claimed(const tni_check_context *c, size_t k) {
   const tni_claim_kernel *line = &c->kernels[k];
   tn_dtype_mask mask = 0;
   for (size_t i = 0; i < c->n_kernels; i++) {
@@ -21,13 +20,13 @@ static tn_dtype_mask union_of(const tni_check_context *c, size_t k) {
   return mask & TN_DTYPES_ALL;
 }
 
-static bool is_layer(const tni_check_context *c, const char *key) {
+bool tni_ops_is_layer(const tni_check_context *c, const char *key) {
   for (size_t i = 0; i < c->n_layers; i++)
     if (!strcmp(c->layers[i].name, key)) return true;
   return false;
 }
 
-static bool is_own(const tni_check_context *c, const char *key) {
+bool tni_ops_is_own(const tni_check_context *c, const char *key) {
   for (size_t i = 0; i < c->n_devices; i++)
     if (!strcmp(c->devices[i], key)) return true;
   return false;
@@ -35,8 +34,8 @@ static bool is_own(const tni_check_context *c, const char *key) {
 
 /* One line as far as the walk is concerned: its device open, its operator known. */
 static bool open_line(tni_ops_try *t, const tni_claim_kernel *line, tni_ops_op *op) {
-  if (!strcmp(line->op, "*") || is_layer(t->c, line->key)) return false;
-  if (is_own(t->c, line->key)) {
+  if (!strcmp(line->op, "*") || tni_ops_is_layer(t->c, line->key)) return false;
+  if (tni_ops_is_own(t->c, line->key)) {
     if (!tni_check_device(t->r, line->key, &t->device)) return false;
   } else if (tn_device_open(line->key, &t->device) != TN_OK) {
     return false; /* kernels for somebody else's device, which is not installed here */
@@ -52,7 +51,7 @@ typedef void (*try_fn)(tni_ops_try *t);
 static void try_one(tni_ops_try *t, const tn_sample *sample, tn_dtype dtype, try_fn fn) {
   char item[TNI_OPS_WORDS];
   /* Said where it could be another: one of several devices, or somebody else's beside the CPU. */
-  const bool said = strcmp(t->device_name, "cpu") && (t->c->n_devices > 1 || !is_own(t->c, t->device_name));
+  const bool said = strcmp(t->device_name, "cpu") && (t->c->n_devices > 1 || !tni_ops_is_own(t->c, t->device_name));
   const char *device = said ? t->device_name : "";
   snprintf(item, sizeof item, "%s %s%s%s%s%s", t->op->report.name, tn_dtype_name(dtype), sample ? " " : "",
            sample ? sample->text : "", *device ? " on " : "", device);
@@ -75,7 +74,7 @@ static void try_operator(tni_ops_try *t, tn_dtype_mask dtypes, bool samples, try
 static void each(tni_check_report *r, const tni_check_context *c, tn_dtype_mask dtypes, bool samples, try_fn fn) {
   if (tni_ops_run_alone(r, c)) return;
   for (size_t k = 0; k < c->n_kernels; k++) {
-    tn_dtype_mask claimed = union_of(c, k) & dtypes;
+    tn_dtype_mask claimed = tni_ops_claimed(c, k) & dtypes;
     tni_ops_op op = {0};
     tni_ops_try t = {.r = r, .c = c, .op = &op};
     if (claimed && open_line(&t, &c->kernels[k], &op)) try_operator(&t, claimed, samples, fn);

@@ -1,7 +1,7 @@
 # Plugins for the checks of operators: kernels.c is a right backend, operators.c a plugin that keeps its word; each is
 # built once as it is and once for every defect. provider.c stands behind other providers.
 set(TN_CHECK_KERNEL_DEFECTS tail in_order beyond rounding narrow empty mutates late_decline unsteady in_place overlap claims
-    block backward scratch)
+    block backward scratch declines missing)
 set(TN_CHECK_OPERATOR_DEFECTS meta alias writes silent gradient second version samples)
 
 function(tn_check_variant source name defect)

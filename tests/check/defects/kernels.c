@@ -28,7 +28,9 @@ enum {
   DEFECT_CLAIMS,       /* exp: claims float64 and refuses it */
   DEFECT_BLOCK,        /* mm: loses the terms after the first 256 */
   DEFECT_BACKWARD,     /* tanh_backward: forgets a square */
-  DEFECT_SCRATCH       /* sum: writes behind its scratch memory */
+  DEFECT_SCRATCH,      /* sum: writes behind its scratch memory */
+  DEFECT_DECLINES,     /* clone: declines whatever comes; the core copies in its place */
+  DEFECT_MISSING       /* exp: has no kernel for halves, and says so */
 };
 #ifndef DEFECT
 #define DEFECT DEFECT_NONE
@@ -165,6 +167,8 @@ static tn_status exponential(tn_call *call, const tn_value *args, tn_value *out)
   bool single = o->dtype == TN_FLOAT32;
   int64_t n = o->numel;
   if (HAS(DEFECT_CLAIMS) && o->dtype == TN_FLOAT64) return TN_FAIL(TN_ERR_DTYPE, "acme: exp of float64 is not served");
+  if (HAS(DEFECT_MISSING) && TN_DTYPES_HALF & TN_DTYPE_BIT(o->dtype))
+    return TN_FAIL(TN_ERR_MISSING_KERNEL, "acme: exp of halves is not written yet");
   if (HAS(DEFECT_TAIL) && n > 1) n = n / 2 * 2;
   calls++;
   for (int64_t i = 0; i < n; i++) {
@@ -225,6 +229,7 @@ static tn_status mm(tn_call *call, const tn_value *args, tn_value *out) {
 static tn_status copy(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   const tn_view *o = out->u.v;
+  if (HAS(DEFECT_DECLINES)) return TN_DECLINED;
   for (int64_t i = 0; i < o->numel; i++) put(o, i, get(&args[0], o, i));
   return HAS(DEFECT_LATE_DECLINE) && o->ndim == 2 ? TN_DECLINED : TN_OK;
 }
