@@ -57,7 +57,9 @@ tn_status tni_vwrap(tn_status code, const char *format, va_list args) {
   struct tni_error *e = record();
   char *front = e ? format_words(format, args) : NULL;
   if (!front) return code;
-  size_t a = strlen(front), b = e->words ? strlen(e->words) : 0;
+  /* Who answered with a bare code is at least named by it. */
+  const char *rest = e->words ? e->words : code == TN_OK ? "" : tn_status_name(code);
+  size_t a = strlen(front), b = strlen(rest);
   char *both = realloc(front, a + b + 3);
   if (!both) {
     free(front);
@@ -65,7 +67,7 @@ tn_status tni_vwrap(tn_status code, const char *format, va_list args) {
   }
   if (b) {
     memcpy(both + a, ": ", 2);
-    memcpy(both + a + 2, e->words, b + 1);
+    memcpy(both + a + 2, rest, b + 1);
   }
   free(e->words);
   e->words = both;

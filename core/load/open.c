@@ -251,9 +251,11 @@ static void drain(void) {
   for (uint8_t id = 0; id < TN_BACKEND_LIMIT; ++id) {
     const tni_backend *b = tni_backend_get(id);
     if (!b || !b->def->synchronize || (b->fork && !tni_fork_usable(b->fork))) continue;
-    for (int32_t i = 0; i < b->n_devices; ++i)
-      if (b->def->synchronize(b->def->ctx, i) != TN_OK)
-        tn_log(TN_LOG_WARN, "at shutdown: device %s:%d: %s", b->name, (int)i, tn_error_message());
+    for (int32_t i = 0; i < b->n_devices; ++i) {
+      tn_error_clear();
+      if (tn_wrap(b->def->synchronize(b->def->ctx, i), "at shutdown: device %s:%d", b->name, (int)i) != TN_OK)
+        tn_log(TN_LOG_WARN, "%s", tn_error_message());
+    }
   }
 }
 

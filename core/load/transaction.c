@@ -54,6 +54,16 @@ static tn_status check_open(tn_registration *reg, const void *def, const char *w
   return TN_OK;
 }
 
+/* A definition says how long it is; one that nobody filled in would read as one of NULLs. */
+static tn_status check_def(tn_registration *reg, const void *def, const char *what) {
+  uint32_t size = 0;
+  TN_TRY(check_open(reg, def, what));
+  memcpy(&size, def, sizeof size);
+  if (size > sizeof size) return TN_OK;
+  return note(reg, TN_FAIL(TN_ERR_PLUGIN, "%s: struct_size of the definition is %u: set it to the struct's sizeof", what,
+                           size));
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 /* Finds the manifest's entry and marks the dtypes as registered. */
@@ -280,19 +290,19 @@ static tn_status add_operator(tn_registration *reg, const tn_operator_def *given
 }
 
 tn_status tni_register_kernel(tn_registration *reg, const tn_kernel_def *def) {
-  TN_TRY(check_open(reg, def, "register_kernel"));
+  TN_TRY(check_def(reg, def, "register_kernel"));
   return note(reg, add_kernel(reg, def));
 }
 tn_status tni_register_backend(tn_registration *reg, const tn_backend_def *def) {
-  TN_TRY(check_open(reg, def, "register_backend"));
+  TN_TRY(check_def(reg, def, "register_backend"));
   return note(reg, add_backend(reg, def));
 }
 tn_status tni_register_layer(tn_registration *reg, const tn_layer_def *def) {
-  TN_TRY(check_open(reg, def, "register_layer"));
+  TN_TRY(check_def(reg, def, "register_layer"));
   return note(reg, add_layer(reg, def));
 }
 tn_status tni_register_operator(tn_registration *reg, const tn_operator_def *def) {
-  TN_TRY(check_open(reg, def, "register_operator"));
+  TN_TRY(check_def(reg, def, "register_operator"));
   return note(reg, add_operator(reg, def));
 }
 

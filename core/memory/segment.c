@@ -23,12 +23,26 @@ static tn_status check_limit(const tni_pool *pool, uint64_t bytes) {
       (unsigned long long)s->reserved_bytes, (long long)pool->current);
 }
 
+/* A wrong place would end the process later, in a kernel. What is refused goes back. */
+static tn_status check_place(const tni_pool *pool, const tn_memory *memory) {
+  const tn_backend_def *def = pool->options.def;
+  uintptr_t address = (uintptr_t)memory->address;
+  if (TNI_LIKELY(address && address % def->alignment_bytes == 0)) return TN_OK;
+  if (!address && !(def->flags & TN_BACKEND_HOST_MEMORY)) return TN_OK;
+  if (memory->mem || address) def->free(def->ctx, pool->options.index, memory, NULL);
+  if (!address)
+    return tn_fail(TN_ERR_PLUGIN, "alloc of %s gave host memory without an address", pool->options.name);
+  return tn_fail(TN_ERR_PLUGIN, "alloc of %s gave the address 0x%llx, expected a multiple of %u", pool->options.name,
+                 (unsigned long long)address, def->alignment_bytes);
+}
+
 tn_status tni_raw_alloc(tni_pool *pool, uint64_t bytes, void *stream, tn_memory *out_memory) {
   const tn_backend_def *def = pool->options.def;
   *out_memory = (tn_memory){0};
   TN_TRY(check_limit(pool, bytes));
   if (tni_should_fail()) return tni_oom(bytes, "a segment");
   TN_TRY(def->alloc(def->ctx, pool->options.index, bytes, stream, out_memory));
+  TN_TRY(check_place(pool, out_memory));
   out_memory->size_bytes = bytes;
   pool->stats.reserved_bytes += bytes;
   if (pool->stats.reserved_bytes > pool->stats.reserved_peak_bytes)

@@ -92,6 +92,16 @@ TN_TEST(transaction, a_refused_registration_fails_the_init_that_hides_it) {
   }
 }
 
+TN_TEST(transaction, a_definition_without_its_size_is_told_so) {
+  start();
+  for (int n = 0; n < 5; ++n) {
+    if (n == 2) continue; /* an interface's table is between its giver and its users */
+    char step[16];
+    snprintf(step, sizeof step, "bare %d", n);
+    fail_at(step, "struct_size of the definition is 0: set it to the struct's sizeof");
+  }
+}
+
 TN_TEST(transaction, devices_that_cannot_be_counted_leave_nothing) {
   start();
   setenv("TENON_TEST_STEP_NO_DEVICE", "1", 1);

@@ -19,6 +19,17 @@ TN_TEST(base_status, words_gather_on_the_way_up) {
   TN_CHECK_STR(tn_error_message(), "");
 }
 
+/* A plugin may answer a bare code. */
+TN_TEST(base_status, a_failure_without_words_is_named) {
+  tn_error_clear();
+  TN_CHECK_INT(tn_wrap(TN_ERR_IO, "in exp"), TN_ERR_IO);
+  TN_CHECK_STR(tn_error_message(), "in exp: input/output");
+  tn_error_clear();
+  TN_CHECK_INT(tn_wrap(TN_OK, "a remark"), TN_OK);
+  TN_CHECK_STR(tn_error_message(), "a remark");
+  tn_error_clear();
+}
+
 TN_TEST(base_status, every_code_has_a_name) {
   for (tn_status s = TN_OK; s <= TN_ERR_INTERNAL; ++s) TN_CHECK(strcmp(tn_status_name(s), "unknown status") != 0);
   TN_CHECK_STR(tn_status_name(-1), "unknown status");

@@ -227,6 +227,28 @@ TN_TEST(memory_pool, other_failures_of_the_backend_travel_up_at_once) {
   fake_end(&f, pool);
 }
 
+/* The host writes where the backend says, so what it says is looked at. */
+TN_TEST(memory_pool, a_block_that_cannot_be_used_is_refused) {
+  for (int cached = 0; cached < 2; ++cached) {
+    fake f;
+    fake_init(&f, false, false);
+    f.opaque = true;
+    f.def.flags = TN_BACKEND_HOST_MEMORY;
+    tni_pool *pool = fake_pool(&f, cached, false);
+    tni_memory_block *b;
+    TN_CHECK_FAILS(tni_memory_alloc(pool, 100, NULL, &b), TN_ERR_PLUGIN,
+                   "alloc of fake gave host memory without an address");
+    f.opaque = false;
+    f.next = ((uint64_t)1 << 40) + 32;
+    TN_CHECK_FAILS(tni_memory_alloc(pool, 100, NULL, &b), TN_ERR_PLUGIN,
+                   "alloc of fake gave the address 0x10000000020, expected a multiple of 64");
+    TN_CHECK_INT(f.held, 0);
+    f.next = 0;
+    tni_memory_free(fake_take(pool, 100, NULL), NULL);
+    fake_end(&f, pool);
+  }
+}
+
 TN_TEST(memory_pool, the_limit_counts_what_is_reserved) {
   fake f;
   fake_init(&f, false, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Registers one of each kind, and fails where TENON_TEST_STEP says: a number n: init answers an error after n calls;
- * "drop N": the n-th call gets a definition that is refused, and init hides the status.
+ * "drop N": the n-th call gets a definition that is refused, and init hides the status; "bare N": one that tells no size.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,25 +75,29 @@ static const tn_kernel_def kernels[] = {
     TN_KERNEL("toy", "mul.Tensor", decline, TN_DTYPE_BIT(TN_FLOAT32), .priority = 3),
     TN_KERNEL("stepper", "*", pass, 0, .flags = TN_KERNEL_LAYER_FALLBACK)};
 
-static tn_status make_step(const tn_host *host, tn_registration *reg, int n, bool bad) {
+/* bad: 1: wrong, 2: without a size. */
+static tn_status make_step(const tn_host *host, tn_registration *reg, int n, int bad) {
   static const tn_kernel_def bad_kernel = {.struct_size = sizeof bad_kernel, .op = "add.Tensor", .key = "steps"};
+  static const uint64_t bare[64];
   static int table;
+  const void *const pick[2] = {bad == 2 ? bare : NULL, bad == 2 ? (const void *)bare : &bad_kernel};
   switch (n) {
-    case 0: return host->register_backend(reg, bad ? NULL : &backend);
-    case 1: return host->register_layer(reg, bad ? NULL : &layer);
+    case 0: return host->register_backend(reg, bad ? pick[0] : &backend);
+    case 1: return host->register_layer(reg, bad ? pick[0] : &layer);
     case 2: return host->register_interface(reg, "acme.steps", 1, bad ? NULL : &table);
-    case 3: return host->register_operator(reg, bad ? NULL : &operator_def);
-    default: return host->register_kernel(reg, bad ? &bad_kernel : &kernels[n - 4]);
+    case 3: return host->register_operator(reg, bad ? pick[0] : &operator_def);
+    default: return host->register_kernel(reg, bad ? pick[1] : &kernels[n - 4]);
   }
 }
 
 static tn_status init(const tn_host *host, tn_registration *reg) {
   const char *text = getenv("TENON_TEST_STEP");
   int stop = -1, drop = -1;
-  if (text && *text && sscanf(text, "drop %d", &drop) != 1) stop = atoi(text);
+  const bool bare = text && sscanf(text, "bare %d", &drop) == 1;
+  if (text && *text && !bare && sscanf(text, "drop %d", &drop) != 1) stop = atoi(text);
   for (int n = 0; n < 9; ++n) {
     if (n == stop) return host->fail(TN_ERR_INTERNAL, "stopped after %d steps", n);
-    tn_status status = make_step(host, reg, n, n == drop);
+    tn_status status = make_step(host, reg, n, n != drop ? 0 : bare ? 2 : 1);
     if (n != drop) TN_TRY(status);
   }
   return stop == 9 ? host->fail(TN_ERR_INTERNAL, "stopped after 9 steps") : TN_OK;
