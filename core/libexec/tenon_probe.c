@@ -5,7 +5,7 @@
  * started it draws its conclusions from the last line and from how this one ended, so a plugin cannot answer for it
  * by calling exit.
  *
- * Lines: `stage NAME` before each step; `library PATH` for every file that was mapped; `device NAME COUNT`;
+ * Lines: `stage NAME` before each step; `library PATH` for every file that was mapped (again at the end); `device NAME COUNT`;
  * `refused WORDS` if a step answered a failure (which is harmless: the real opening says the same); `done`.
  *
  * The plugin may do with stdout, stderr, signals and memory what it likes: FD is moved out of the way first, and
@@ -316,6 +316,7 @@ static const char *try_plugin(const char *path) {
   say_text("stage mapping\n");
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!handle) return dlerror();
+  say_libraries(); /* this process may be stopped before it could at its end */
   void *symbol = dlsym(handle, TN_PLUGIN_SYMBOL);
   if (!symbol) return "does not export " TN_PLUGIN_SYMBOL;
   tn_plugin_query_fn query;

@@ -78,13 +78,15 @@ static void add_part(tn_sha256 *sha, const void *bytes, uint64_t n) {
 
 /* Everything that the result depends on, as far as it can be seen from here: the compiler's file among it. */
 static tn_status make_key(const tni_plugin *p, const tn_compile_def *def, char out_hex[65]) {
-  char file[65];
+  char file[65], environment[65];
   TN_TRY(tni_cache_hash(p, file));
+  tni_cache_environment(p, environment);
   tn_sha256 sha;
   tn_sha256_init(&sha);
-  add_part(&sha, "tenon-compiled 1", 16);
+  add_part(&sha, "tenon-compiled 2", 16);
   add_part(&sha, TN_VERSION_TEXT, strlen(TN_VERSION_TEXT));
   add_part(&sha, file, 64);
+  add_part(&sha, environment, 64);
   add_part(&sha, def->compiler, strlen(def->compiler));
   add_part(&sha, def->name, strlen(def->name));
   add_part(&sha, def->options, strlen(def->options));

@@ -5,7 +5,6 @@
  * A damaged file counts as none and is written anew; no folder or a full disk: nothing is remembered. What was not used
  * for three months goes when something is stored and more than COMPILED_MOST files are there.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,7 +64,7 @@ tn_status tni_compiled_find(const char *key, tn_compiled *out) {
 
 /* Too many: those that nobody has used for long. */
 static void forget_old(int folder) {
-  DIR *dir = fdopendir(dup(folder));
+  DIR *dir = tni_cache_list(folder);
   size_t n = 0;
   if (!dir) return;
   while (readdir(dir)) ++n;

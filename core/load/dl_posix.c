@@ -38,7 +38,7 @@ tn_status tni_dl_examine(tni_plugin *p) {
   return status;
 }
 
-static bool is_examined_file(const tni_plugin *p) {
+bool tni_dl_is_examined(const tni_plugin *p) {
   int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   tni_file_id id;
   bool same = fd >= 0 && tni_file_id_of(fd, &id) && tni_file_id_same(&id, p->examined);
@@ -50,7 +50,7 @@ tn_status tni_dl_open(tni_plugin *p) {
   if (p->handle) return TN_OK;
   void *handle = dlopen(p->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) return TN_FAIL(TN_ERR_PLUGIN, "the system's loader refused it: %s", dlerror());
-  if (!is_examined_file(p)) {
+  if (!tni_dl_is_examined(p)) {
     dlclose(handle);
     return TN_FAIL(TN_ERR_IO, "the file was replaced while it was opened");
   }

@@ -9,6 +9,7 @@
 #ifndef TENON_CORE_LOAD_INT_H
 #define TENON_CORE_LOAD_INT_H
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <tenon/plugin_compiler.h>
@@ -71,6 +72,8 @@ typedef struct tni_piece {
 } tni_piece;
 /* Readers see the old file or the new one: the pieces one after the other. */
 void tni_cache_write(int folder, const char *name, const tni_piece *pieces, size_t n);
+/* Another reader of the folder, which does not move it. The caller's; NULL: it cannot be read. */
+DIR *tni_cache_list(int folder);
 bool tni_pread_all(int fd, void *bytes, size_t n, off_t at);
 
 /* ------------------------------------------------------------------ compile_cache.c */
@@ -120,6 +123,8 @@ tn_status tni_cache_find(const tni_plugin *p, tni_probe **out_probe);
 tn_status tni_cache_store(const tni_plugin *p, const tni_probe *probe);
 /* SHA-256 of the plugin's file, remembered by size and times. */
 tn_status tni_cache_hash(const tni_plugin *p, char out_hex[65]);
+/* Over the variables that its manifest declares, with their values. */
+void tni_cache_environment(const tni_plugin *p, char out_hex[65]);
 tn_status tni_cache_clear(const char *plugin, size_t *out_count); /* NULL: everything */
 
 /* ------------------------------------------------------------------ pins.c */
@@ -185,6 +190,8 @@ tn_status tni_key_layer(const char *name, unsigned bit);
 
 /* Is the file still the one that was judged, whole, and the one that a pin names? */
 tn_status tni_dl_examine(tni_plugin *p);
+/* Is what stands at its path still the file that was examined? */
+bool tni_dl_is_examined(const tni_plugin *p);
 /* Maps the file and runs its constructors; checks that the mapped file is the examined one. */
 tn_status tni_dl_open(tni_plugin *p);
 tn_status tni_dl_symbol(tni_plugin *p, const char *name, void **out_address);

@@ -29,10 +29,10 @@ static tn_status read_file(int fd, const char *path, char **out_text) {
     return TN_FAIL(TN_ERR_IO, "%s is not a file of at most %d bytes", path, PINS_MOST);
   char *text = tni_alloc((size_t)st.st_size + 1);
   if (!text) return tni_oom((size_t)st.st_size + 1, "pins");
-  ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
-  text[n > 0 ? n : 0] = 0;
   *out_text = text;
-  return TN_OK;
+  text[st.st_size] = 0;
+  if (tni_pread_all(fd, text, (size_t)st.st_size, 0)) return TN_OK;
+  return TN_FAIL(TN_ERR_IO, "%s cannot be read: %s", path, strerror(errno));
 }
 
 static tn_status check_lines(const char *path, const char *text) {

@@ -11,7 +11,6 @@
  * aside and renamed, so that processes may meet here. Nothing here is trusted further than "this was seen to open":
  * pins are checked against the file itself. No folder, no right to write, a damaged file: nothing is remembered.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -75,8 +74,7 @@ tn_status tni_cache_hash(const tni_plugin *p, char out_hex[65]) {
 
 /* ------------------------------------------------------------------ what an answer depends on */
 
-/* Over the declared variables with their values. */
-static void hash_environment(const tni_plugin *p, char out_hex[65]) {
+void tni_cache_environment(const tni_plugin *p, char out_hex[65]) {
   tn_sha256 sha;
   tn_sha256_init(&sha);
   for (size_t i = 0; i < p->manifest->environment.count; ++i) {
@@ -119,7 +117,7 @@ static const char *host_line(void) { return TN_VERSION_TEXT; }
 
 static void write_record(FILE *to, const tni_plugin *p, const tni_probe *probe) {
   char environment[65];
-  hash_environment(p, environment);
+  tni_cache_environment(p, environment);
   fprintf(to, "tenon-probe 1\nhost %s %d.%d\n", host_line(), TN_ABI_MAJOR, TN_ABI_MINOR);
   fprintf(to, "plugin %s\nfile %s\nwhen %" PRId64 "\ntook %u\n", p->name, p->file, probe->when, probe->took_ms);
   fprintf(to, "verdict %s\n", probe->verdict == TNI_PROBE_READY ? "ready" : "quarantined");
@@ -131,17 +129,9 @@ static void write_record(FILE *to, const tni_plugin *p, const tni_probe *probe) 
 static bool is_record(const char *name) { return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64; }
 static bool is_ours(const char *name) { return is_record(name) || strncmp(name, "i-", 2) == 0 || strstr(name, ".new"); }
 
-/* Another reader of the folder that does not move ours. */
-static DIR *list_folder(int folder) {
-  int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-  if (!dir && fd >= 0) close(fd);
-  return dir;
-}
-
 /* Files that nobody renewed for as long as any answer holds: of plugins that are gone. */
 static void sweep(int folder) {
-  DIR *dir = list_folder(folder);
+  DIR *dir = tni_cache_list(folder);
   time_t oldest = time(NULL) - EXPIRE_READY;
   for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
     struct stat st;
@@ -158,7 +148,8 @@ tn_status tni_cache_store(const tni_plugin *p, const tni_probe *probe) {
   char *text = NULL;
   size_t size = 0;
   tn_status status = hash_plugin(folder, p, sha);
-  FILE *to = status == TN_OK ? open_memstream(&text, &size) : NULL;
+  /* Another file may stand there since it was probed. */
+  FILE *to = status == TN_OK && tni_dl_is_examined(p) ? open_memstream(&text, &size) : NULL;
   if (to) {
     write_record(to, p, probe);
     if (fclose(to) == 0) write_text(folder, sha, text, size);
@@ -192,9 +183,11 @@ static tn_status take_line(const tni_plugin *p, const char *line, tni_probe *pro
   } else if ((value = value_of(line, "took")) != NULL) {
     probe->took_ms = (uint32_t)strtoul(value, NULL, 10);
   } else if ((value = value_of(line, "verdict")) != NULL) {
-    probe->verdict = strcmp(value, "ready") == 0 ? TNI_PROBE_READY : TNI_PROBE_QUARANTINED;
+    probe->verdict = strcmp(value, "ready") == 0         ? TNI_PROBE_READY
+                     : strcmp(value, "quarantined") == 0 ? TNI_PROBE_QUARANTINED
+                                                         : 0;
   } else if ((value = value_of(line, "environment")) != NULL) {
-    hash_environment(p, now);
+    tni_cache_environment(p, now);
     *out_holds &= strcmp(value, now) == 0;
   } else if ((value = value_of(line, "library")) != NULL) {
     *out_holds &= library_is_same(value);
@@ -260,7 +253,7 @@ tn_status tni_cache_clear(const char *plugin, size_t *out_count) {
   *out_count = 0;
   int folder = open_folder(false);
   if (folder < 0) return TN_OK;
-  DIR *dir = list_folder(folder);
+  DIR *dir = tni_cache_list(folder);
   tn_status status = dir ? TN_OK : TN_FAIL(TN_ERR_IO, "the cache of probes cannot be read: %s", strerror(errno));
   for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
     const char *name = entry->d_name;

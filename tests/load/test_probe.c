@@ -61,6 +61,8 @@ TN_TEST(probe, deadly_plugins_are_quarantined_and_the_host_lives) {
   answer = probe_cached(&f, &cache, "TENON_PROBE_MS=1500", "open hangs plugins");
   TN_CHECK_CONTAINS(answer, "[hangs] quarantined: a child process that opened it was not done with init after 1500 ms");
   free(answer);
+  shell("grep -l '^verdict quarantined' '%s'/tenon/probe/[0-9a-f]* | xargs grep -L '^library /\\|^library [0-9]' | { ! grep .; }",
+        cache.path); /* also of those that were stopped: a new library ends it */
   folder_remove(&f);
   folder_remove(&cache);
 }
@@ -122,6 +124,9 @@ TN_TEST(probe, an_answer_ends_with_time_content_libraries_and_the_host) {
     replace_line(record, "verdict", "verdict quarantined");
     expect(&f, &cache, "", "add toy", "add toy: 11 22 33");
   }
+  TN_CHECK_INT(records(&cache, record), 1);
+  replace_line(record, "verdict", "verdict rea"); /* damaged: no answer */
+  expect(&f, &cache, "", "add toy", "add toy: 11 22 33");
   folder_remove(&f);
   folder_remove(&cache);
 }

@@ -52,6 +52,10 @@ TN_TEST(compile, what_goes_in_decides_what_is_remembered) {
   tn_compile_def def = request("hello");
   TN_CHECK_INT(check_works(&def, "HELLO", "source: 5 letters (-O2)"), 0);
   TN_CHECK_INT(check_works(&def, "HELLO", "source: 5 letters (-O2)"), 1);
+  setenv("ACME_DIALECT", "2", 1); /* declared by the compiler's plugin */
+  TN_CHECK_INT(check_works(&def, "HELLO", "source: 5 letters (-O2)"), 0);
+  unsetenv("ACME_DIALECT");
+  TN_CHECK_INT(check_works(&def, "HELLO", "source: 5 letters (-O2)"), 1);
   def.options = NULL;
   TN_CHECK_INT(check_works(&def, "HELLO", "source: 5 letters ()"), 0);
   def.name = "greeting";

@@ -11,7 +11,8 @@
 #include <tenon/plugin_compiler.h>
 #include <unistd.h>
 
-TN_MANIFEST(TN_MANIFEST_HEADER("compiler", "1.0", "Apache-2.0") "interface acme.compiler 1\n")
+TN_MANIFEST(TN_MANIFEST_HEADER("compiler", "1.0", "Apache-2.0") "interface acme.compiler 1\n"
+                                                                "environment ACME_DIALECT\n")
 
 static int is(const tn_compile_def *r, const char *word) {
   return r->source_bytes == strlen(word) && memcmp(r->source, word, r->source_bytes) == 0;
