@@ -163,7 +163,8 @@ void tni_pool_free(tni_pool *pool);
  * threads' fronts come back when those threads next need the pool. */
 void tni_pool_purge(tni_pool *pool);
 void tni_pools_purge(void); /* all of them */
-/* Purges; if no block is in use, no request succeeds from then on. Returns how many segments are still in use. */
+/* Purges, other threads' lists too, which must not compute with the backend; if no block is in use, no request succeeds
+ * from then on. Returns how many segments are still in use. */
 uint64_t tni_pool_close(tni_pool *pool, uint64_t *out_bytes);
 void tni_pool_reopen(tni_pool *pool);
 

@@ -3,6 +3,7 @@
  * Unloading: refused with counts while something would miss the plugin, complete otherwise, and open again afterwards.
  * Interfaces and lent memory, which hold a plugin.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
@@ -48,6 +49,35 @@ TN_TEST(unload, a_device_with_live_memory_stays) {
   tn_tensor_release(t);
   TN_CHECK_INT(tn_plugin_unload("toy"), TN_ERR_STATE);
   tn_tensor_release(sum);
+  TN_CHECK_OK(tn_plugin_unload("toy"));
+}
+
+static pthread_barrier_t turn;
+
+/* Leaves small blocks with the thread, and lives on. */
+static void *compute_and_wait(void *unused) {
+  (void)unused;
+  tn_tensor *t = make("toy", one_two_three, 3), *sum = NULL;
+  TN_CHECK_OK(tn_add(t, t, tn_int(1), &sum));
+  tn_tensor_release(sum);
+  tn_tensor_release(t);
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  t = make("toy", one_two_three, 3);
+  TN_CHECK_DOUBLE(first(t), 1, 0);
+  tn_tensor_release(t);
+  return NULL;
+}
+
+TN_TEST(unload, what_another_thread_keeps_for_later_is_no_use) {
+  pthread_t thread;
+  pthread_barrier_init(&turn, NULL, 2);
+  TN_CHECK_INT(pthread_create(&thread, NULL, compute_and_wait, NULL), 0);
+  pthread_barrier_wait(&turn);
+  TN_CHECK_OK(tn_plugin_unload("toy"));
+  pthread_barrier_wait(&turn);
+  pthread_join(thread, NULL);
+  pthread_barrier_destroy(&turn);
   TN_CHECK_OK(tn_plugin_unload("toy"));
 }
 
