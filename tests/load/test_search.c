@@ -139,6 +139,57 @@ TN_TEST(load, privateuse1_is_an_alias) {
   folder_remove(&f);
 }
 
+/* Nobody is taken by chance: not by order, nor because the other has no hardware here (rival has none). */
+TN_TEST(load, privateuse1_of_two_claimants_is_the_users_choice) {
+  static const char both[] = "privateuse1: error 7: both rival and toy ask for privateuse1: name one in TENON_PRIVATEUSE1";
+  folder f = folder_make();
+  folder_add(&f, "toy");
+  folder_add(&f, "rival");
+  char *answer = probe(f.path, "TENON_PLUGINS=off:opencl", "open privateuse1 open rival open privateuse1 add toy");
+  const char *first = strstr(answer, both);
+  TN_CHECK_NOT_NULL(first);
+  TN_CHECK_CONTAINS(first + 1, both); /* also when one of them has been asked, and had no device */
+  TN_CHECK_CONTAINS(answer, "add toy: 11 22 33");
+  free(answer);
+  answer = probe(f.path, "TENON_PLUGINS=off:opencl TENON_PRIVATEUSE1=toy", "open privateuse1:1 add privateuse1");
+  TN_CHECK_CONTAINS(answer, "privateuse1:1: open as toy:1");
+  TN_CHECK_CONTAINS(answer, "add privateuse1: 11 22 33");
+  free(answer);
+  answer = probe(f.path, "TENON_PRIVATEUSE1=rival", "open privateuse1");
+  TN_CHECK_CONTAINS(answer, "privateuse1: error 8: device rival: plugin rival (");
+  TN_CHECK_CONTAINS(answer, "no rival is plugged in");
+  free(answer);
+  answer = probe(f.path, "TENON_PLUGINS=off:opencl,rival", "open privateuse1");
+  TN_CHECK_CONTAINS(answer, "privateuse1: open as toy");
+  free(answer);
+  folder_remove(&f);
+}
+
+/* The claimant that comes with Tenon. Its driver is taken away, so that the answer is the same on every machine. */
+TN_TEST(load, privateuse1_is_opencls_or_another_vendors) {
+  folder f = folder_make(), none = folder_make();
+  char settings[700];
+  folder_add(&f, "toy");
+  char *answer = probe(f.path, "", "plugins");
+  const bool there = strstr(answer, "[opencl] loadable") != NULL;
+  free(answer);
+  if (!there) printf("(not run: the OpenCL plugin is not built here) ");
+  if (there) {
+    answer = probe(f.path, "", "open privateuse1");
+    TN_CHECK_CONTAINS(answer, "both toy and opencl ask for privateuse1: name one in TENON_PRIVATEUSE1");
+    free(answer);
+    answer = probe(f.path, "TENON_PRIVATEUSE1=toy", "add privateuse1");
+    TN_CHECK_CONTAINS(answer, "add privateuse1: 11 22 33");
+    free(answer);
+    snprintf(settings, sizeof settings, "TENON_PRIVATEUSE1=opencl OCL_ICD_VENDORS='%s'", none.path);
+    answer = probe(f.path, settings, "open privateuse1");
+    TN_CHECK_CONTAINS(answer, "privateuse1: error 8: device opencl: plugin opencl (");
+    free(answer);
+  }
+  folder_remove(&f);
+  folder_remove(&none);
+}
+
 TN_TEST(load, a_plugin_adds_operators_and_providers) {
   folder f = folder_make();
   folder_add(&f, "toy");

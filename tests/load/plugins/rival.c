@@ -5,7 +5,7 @@
 #include <tenon/kit/manifest.h>
 #include <tenon/kit/plugin.h>
 
-TN_MANIFEST(TN_MANIFEST_HEADER("rival", "1.0", "Apache-2.0") "device rival\nconflicts toy\n")
+TN_MANIFEST(TN_MANIFEST_HEADER("rival", "1.0", "Apache-2.0") "device rival alias privateuse1\nconflicts toy\n")
 
 static tn_status init(const tn_host *host, tn_registration *reg) {
   (void)reg;
