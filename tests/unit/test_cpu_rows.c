@@ -60,6 +60,25 @@ TN_TEST(cpu_rows, softmax_over_the_whole_range_of_exp_agrees_with_double) {
   check_row(values, N, 3e-7);
 }
 
+/* A row near its first element is summed around that; any other one around its greatest. The one element that is far
+ * stands first, in a whole block, in a later one, or in what is left; 63 and 64.125 lie on either side of the bound. */
+TN_TEST(cpu_rows, an_element_far_from_the_first_changes_no_result) {
+  enum { N = 3001 };
+  const float far[] = {-INFINITY, -500, -88, -64.125f, -63, 63, 64.125f, 88, 500};
+  const int64_t lengths[] = {2, 40, 1000, N};
+  float values[N];
+  for (size_t f = 0; f < sizeof far / sizeof *far; ++f)
+    for (int k = 0; k < 4; ++k) {
+      const int64_t n = lengths[k], places[] = {0, n / 3, n / 2, n - 1};
+      for (int p = 0; p < 4; ++p) {
+        for (int64_t i = 0; i < n; ++i) values[i] = 0.125f * (float)((i * 7) % 61);
+        values[0] = 0;
+        values[places[p]] = far[f];
+        check_row(values, n, 6e-7);
+      }
+    }
+}
+
 /* A finite logsumexp stands for any. */
 static void check_special(const float *values, int64_t n, bool nan, double logsumexp) {
   tn_tensor *x = NULL, *y, *logs, *sum;

@@ -20,6 +20,7 @@
 #ifndef CPU_PER_ISA_LANES_H
 #define CPU_PER_ISA_LANES_H
 
+#include "plugins/backend-cpu/isa.h"
 #include "plugins/backend-cpu/simd/vec.h"
 
 enum { LANES = 64 };
@@ -93,6 +94,16 @@ static inline vf lanes_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__
 static inline unsigned lanes_nan(vf a, vf b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
 }
+/* The greater magnitude in each lane, the other's where one is NaN. */
+static inline vf lanes_farther(vf a, vf b) { return (vf)_mm512_range_ps((__m512)a, (__m512)b, 0xb); }
+/* Not 0 if any lane is above a bound. */
+static inline unsigned lanes_above(vf v, float bound) {
+  return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(bound), _CMP_GT_OQ);
+}
+/* v in the first n lanes, all if there are not so many; else 0. */
+static inline vf lanes_first(vf v, int64_t n) {
+  return n < F32_LANES ? (vf)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)v) : v;
+}
 #elif defined(__AVX2__)
 static inline void lanes_widen(lanes_wide *acc, vf v) {
   acc->low += (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
@@ -154,6 +165,11 @@ static inline unsigned lanes_nan(vf a, vf b) {
 static inline int64_t lanes_stream_head(const float *p, int64_t n) {
   const int64_t head = (int64_t)(-(uintptr_t)p % VEC_BYTES / sizeof *p);
   return head < n ? head : n;
+}
+/* p lies behind a streamed row. Where no line begins, two rows share one, and parts of it are stored by ordinary stores,
+ * behind which all others wait until the line is there: asks for it early. */
+static inline void lanes_ask_edge(const float *p) {
+  if ((uintptr_t)p % CPU_LINE) __builtin_prefetch(p, 1);
 }
 /* Streamed stores of this thread are seen before what it does next: once, after the last. */
 static inline void lanes_stream_end(void) {

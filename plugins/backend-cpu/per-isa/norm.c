@@ -90,14 +90,12 @@ static inline vf plus_part(vf v, const float *p, int64_t i, int64_t m) {
   return v;
 }
 
-/* o = ((x - c) * rstd + shift) * w + b. Asks for the next row, which lies behind: then memory is read while results
- * are written to it. */
+/* o = ((x - c) * rstd + shift) * w + b. */
 static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift, float *o) {
   const float *w = s->weight, *b = s->bias;
   const bool stream = s->stream;
 #define NORMAL(v)  vf_fma((v)-c, rstd, shift)
-#define NEXT(i)    __builtin_prefetch(x + s->n + (i))
-#define TERM(i)    (NEXT(i), vf_fma(NORMAL(LOAD(x, i)), LOAD(w, i), LOAD(b, i)))
+#define TERM(i)    vf_fma(NORMAL(LOAD(x, i)), LOAD(w, i), LOAD(b, i))
 #define PART(i, m) vf_fma(NORMAL(LOAD_PART(x, i, m)), LOAD_PART(w, i, m), LOAD_PART(b, i, m))
   if (w && b) {
     LANES_EACH(s->n, o, TERM, PART);
@@ -105,7 +103,7 @@ static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift
   }
 #undef TERM
 #undef PART
-#define TERM(i)    (NEXT(i), plus(times(NORMAL(LOAD(x, i)), w, i), b, i))
+#define TERM(i)    plus(times(NORMAL(LOAD(x, i)), w, i), b, i)
 #define PART(i, m) plus_part(times_part(NORMAL(LOAD_PART(x, i, m)), w, i, m), b, i, m)
   LANES_EACH(s->n, o, TERM, PART);
 #undef TERM
@@ -114,6 +112,7 @@ static void scale_row(const cpu_norm *s, const float *x, vf c, vf rstd, vf shift
 
 static void forward_f32(const cpu_norm *s, const void *input, void *out, void *out_mean, void *out_rstd) {
   double mean = 0;
+  if (s->stream) lanes_ask_edge((const float *)out + 2 * s->n);
   const double var =
       s->rms ? sums_around(input, s->n, 0).squares / (double)s->n : moments(input, s->n, &mean);
   const float centre = (float)mean;

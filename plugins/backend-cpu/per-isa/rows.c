@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax, log_softmax and logsumexp of one contiguous row, forward and backward, in float32 and float64. Each
- * exponential is evaluated once; sums go by lanes.h.
+ * softmax, log_softmax and logsumexp of one contiguous row, forward and backward, in float32 and float64. Sums
+ * go by lanes.h. Each exponential is evaluated once, but for long rows of Note [Near rows].
  */
 #include <stdbool.h>
 
@@ -9,6 +9,7 @@
 #include "plugins/backend-cpu/per-isa/math.h"
 #include "plugins/backend-cpu/per-isa/per_isa.h"
 #include "plugins/backend-cpu/per-isa/places.h"
+#include "plugins/backend-cpu/per-isa/vector_math.h"
 
 static inline double f64_exp_wide(double x) { return exp(x); }
 
@@ -163,9 +164,95 @@ static ROW_INLINE double sum_exp(float *o, const float *x, int64_t n, float max,
   return lanes_join(wide);
 }
 
+/* Note [Near rows]
+ * Most rows lie within EXP_NEAR of their first element. Then that element does for the greatest: no exponential and no
+ * sum of them overflows, what is subtracted cancels in the quotient, and the pass that looks for the greatest is saved;
+ * the exponential needs no bounds either. Whether it was so is known behind each block of the sum, and a row where it
+ * was not, which has -infinity in it perhaps, goes the general way from its beginning. Only where exponentials come from
+ * tables. A logarithm of the sum wants the greatest all the same: near 0 it is only as exact as its largest term. */
+#if defined(__AVX512F__)
+/* Elements from here to the one asked for: memory takes that long, and processors drop what is asked for in bursts. */
+enum { AHEAD = 1536 };
+
+/* The sum of exp(x - shift), by Note [Pairwise blocks] with four partial sums; -1 if an element is not near shift. keep:
+ * the exponentials go to o. */
+static ROW_INLINE double near_sum(float *o, const float *x, int64_t n, float shift, bool keep) {
+  const vf m = vf_set(shift);
+  lanes_wide wide = lanes_zero();
+  for (int64_t begin = 0; begin < n; begin += F32_BLOCK) {
+    const int64_t end = n - begin < F32_BLOCK ? n : begin + F32_BLOCK;
+    vf sum[4] = {vf_set(0), vf_set(0), vf_set(0), vf_set(0)}, far[2] = {vf_set(0), vf_set(0)};
+    int64_t i = begin;
+    for (; i + 4 * F32_LANES <= end; i += 4 * F32_LANES) {
+      vf d[4], e[4];
+      for (int k = 0; k < 4; ++k) {
+        __builtin_prefetch(x + i + k * F32_LANES + AHEAD);
+        d[k] = LOAD(x, i + k * F32_LANES) - m;
+      }
+      for (int k = 0; k < 4; ++k) far[k & 1] = lanes_farther(far[k & 1], d[k]);
+      for (int k = 0; k < 4; ++k) e[k] = vf_exp_near(d[k]);
+      for (int k = 0; k < 4; ++k) {
+        if (keep) vf_store(o + i + k * F32_LANES, e[k]);
+        sum[k] += e[k];
+      }
+    }
+    for (; i < end; i += F32_LANES) {
+      const int64_t left = end - i;
+      const vf d = (left < F32_LANES ? lanes_load_part(x + i, left, shift) : LOAD(x, i)) - m;
+      far[0] = lanes_farther(far[0], d);
+      const vf e = lanes_first(vf_exp_near(d), left);
+      if (keep) vf_store(o + i, e);
+      sum[0] += e;
+    }
+    if (lanes_above(lanes_farther(far[0], far[1]), EXP_NEAR)) return -1;
+    lanes_widen(&wide, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+  }
+  return lanes_join(wide);
+}
+
+/* False, and nothing done, if the row is not near. A row that is too long to keep its exponentials in the first cache
+ * takes them again while its results wait for memory, which is cheaper than to store them. */
+static ROW_INLINE bool near_softmax_row(float *o, const float *x, int64_t n, bool stream) {
+  float kept[EXP_BLOCK] __attribute__((aligned(VEC_BYTES)));
+  const float first = x[0];
+  if (stream) lanes_ask_edge(o + n);
+  const double sum = n <= EXP_BLOCK ? near_sum(kept, x, n, first, true) : near_sum(NULL, x, n, first, false);
+  if (sum < 0) return false;
+  const vf m = vf_set(first), scale = vf_set((float)(1.0 / sum));
+#define TERM(i)    (LOAD(kept, i) * scale)
+#define PART(i, m) (LOAD_PART(kept, i, m) * scale)
+  if (n <= EXP_BLOCK) {
+    LANES_EACH(n, o, TERM, PART);
+    return true;
+  }
+#undef TERM
+#undef PART
+#define TERM(i)    (vf_exp_near(LOAD(x, i) - m) * scale)
+#define PART(i, k) (vf_exp_near(LOAD_PART(x, i, k) - m) * scale)
+  LANES_EACH(n, o, TERM, PART);
+#undef TERM
+#undef PART
+  return true;
+}
+#else
+static inline double near_sum(float *o, const float *x, int64_t n, float shift, bool keep) {
+  return (void)o, (void)x, (void)n, (void)shift, (void)keep, -1;
+}
+static inline bool near_softmax_row(float *o, const float *x, int64_t n, bool stream) {
+  return (void)o, (void)x, (void)n, (void)stream, false;
+}
+#endif
+
+/* The sum of exp(x - max) of a row that is near or not. */
+static ROW_INLINE double sum_exp_below(const float *x, int64_t n, float max) {
+  const double sum = near_sum(NULL, x, n, max, false);
+  return sum < 0 ? sum_exp(NULL, x, n, max, false, true) : sum;
+}
+
 /* One exponential an element: in a block on the stack if the row is that short, so that a result is stored once, else
  * in out, where they are scaled. */
 static ROW_INLINE void softmax_row(void *out, const void *x, int64_t n, bool stream) {
+  if (near_softmax_row(out, x, n, stream)) return;
   float block[EXP_BLOCK] __attribute__((aligned(VEC_BYTES))), *o = out;
   float *kept = n <= EXP_BLOCK ? block : o;
   stream = stream && kept == block;
@@ -182,7 +269,7 @@ static ROW_INLINE void log_softmax_row(void *out, const void *x, int64_t n, bool
   const float *p = x;
   float *o = out;
   const float best = f32_row_max(x, n);
-  const vf max = vf_set(best), shift = vf_set((float)log(sum_exp(NULL, x, n, best, false, true)));
+  const vf max = vf_set(best), shift = vf_set((float)log(sum_exp_below(x, n, best)));
 #define TERM(i)    ((LOAD(p, i) - max) - shift)
 #define PART(i, m) ((LOAD_PART(p, i, m) - max) - shift)
   LANES_EACH(n, o, TERM, PART);

@@ -36,17 +36,31 @@ static __attribute__((noinline, unused)) vf vf_exp_bounded(vf x) {
   return vf_load(lane);
 }
 
+/* 2^(k/16) e^r, k as ROUNDER_F left it. */
+static inline vf exp_of_parts(vf k, vf r) {
+  const vf q = vf_fma(r, vf_set(0x1.55565cp-3f), vf_set(0x1.000148p-1f)), p = vf_fma(r * r, q, r);
+  const __m512i bits = (__m512i)k, entries = _mm512_loadu_si512(exp_entries);
+  const vf power = (vf)_mm512_add_epi32(_mm512_permutexvar_epi32(bits, entries), _mm512_slli_epi32(bits, 19));
+  return vf_fma(power, p, power);
+}
+
 static inline vf vf_exp(vf x) {
   const vf rounder = vf_set(ROUNDER_F), k = vf_fma(x, vf_set(16 * LOG2_E_F), rounder), n = k - rounder;
   vf r = vf_fma(n, vf_set(-LN2_16_HIGH_F), x);
   r = vf_fma(n, vf_set(-LN2_16_LOW_F), r);
-  const vf q = vf_fma(r, vf_set(0x1.55565cp-3f), vf_set(0x1.000148p-1f)), p = vf_fma(r * r, q, r);
-  const __m512i bits = (__m512i)k, entries = _mm512_loadu_si512(exp_entries);
-  const vf power = (vf)_mm512_add_epi32(_mm512_permutexvar_epi32(bits, entries), _mm512_slli_epi32(bits, 19));
-  const vf result = vf_fma(power, p, power);
+  const vf result = exp_of_parts(k, r);
   /* Not below: too large, too small, NaN. */
   const __mmask16 rare = _mm512_cmp_ps_mask(_mm512_abs_ps((__m512)x), _mm512_set1_ps(87.0f), _CMP_NLT_UQ);
   return __builtin_expect(rare != 0, 0) ? vf_exp_bounded(x) : result;
+}
+
+/* exp where |x| <= EXP_NEAR or x is NaN. ln(2) rounded to float32 is right to 2.8e-9 of itself, so one multiply-add, which
+ * rounds once, reduces x as far as that. Measured, units in the last place: 1.05 to |x| = 2, 1.21 to 8, 2.1 to 32, 3.6 to
+ * 64. */
+#define EXP_NEAR 64.0f
+static inline vf vf_exp_near(vf x) {
+  const vf rounder = vf_set(ROUNDER_F), k = vf_fma(x, vf_set(16 * LOG2_E_F), rounder), n = k - rounder;
+  return exp_of_parts(k, vf_fma(n, vf_set(-0x1.62e43p-5f), x));
 }
 
 /* Coefficients by power of r, a = (k + r) / 5.625. */
