@@ -175,8 +175,9 @@ static ROW_INLINE double sum_exp(float *o, const float *x, int64_t n, float max,
 enum { AHEAD = 1536 };
 
 /* The sum of exp(x - shift), by Note [Pairwise blocks] with four partial sums; -1 if an element is not near shift. keep:
- * the exponentials go to o. */
-static ROW_INLINE double near_sum(float *o, const float *x, int64_t n, float shift, bool keep) {
+ * the exponentials go to o. ahead: asks for elements; not where they may be cached, since each that is asked for takes a
+ * place from those that results wait for (4096 rows of 1000: 0.30 ns an element instead of 0.23). */
+static ROW_INLINE double near_sum(float *o, const float *x, int64_t n, float shift, bool keep, bool ahead) {
   const vf m = vf_set(shift);
   lanes_wide wide = lanes_zero();
   for (int64_t begin = 0; begin < n; begin += F32_BLOCK) {
@@ -186,7 +187,7 @@ static ROW_INLINE double near_sum(float *o, const float *x, int64_t n, float shi
     for (; i + 4 * F32_LANES <= end; i += 4 * F32_LANES) {
       vf d[4], e[4];
       for (int k = 0; k < 4; ++k) {
-        __builtin_prefetch(x + i + k * F32_LANES + AHEAD);
+        if (ahead) __builtin_prefetch(x + i + k * F32_LANES + AHEAD);
         d[k] = LOAD(x, i + k * F32_LANES) - m;
       }
       for (int k = 0; k < 4; ++k) far[k & 1] = lanes_farther(far[k & 1], d[k]);
@@ -216,7 +217,8 @@ static ROW_INLINE bool near_softmax_row(float *o, const float *x, int64_t n, boo
   float kept[EXP_BLOCK] __attribute__((aligned(VEC_BYTES)));
   const float first = x[0];
   if (stream) lanes_ask_edge(o + n);
-  const double sum = n <= EXP_BLOCK ? near_sum(kept, x, n, first, true) : near_sum(NULL, x, n, first, false);
+  const double sum =
+      n <= EXP_BLOCK ? near_sum(kept, x, n, first, true, stream) : near_sum(NULL, x, n, first, false, stream);
   if (sum < 0) return false;
   const vf m = vf_set(first), scale = vf_set((float)(1.0 / sum));
 #define TERM(i)    (LOAD(kept, i) * scale)
@@ -235,8 +237,8 @@ static ROW_INLINE bool near_softmax_row(float *o, const float *x, int64_t n, boo
   return true;
 }
 #else
-static inline double near_sum(float *o, const float *x, int64_t n, float shift, bool keep) {
-  return (void)o, (void)x, (void)n, (void)shift, (void)keep, -1;
+static inline double near_sum(float *o, const float *x, int64_t n, float shift, bool keep, bool ahead) {
+  return (void)o, (void)x, (void)n, (void)shift, (void)keep, (void)ahead, -1;
 }
 static inline bool near_softmax_row(float *o, const float *x, int64_t n, bool stream) {
   return (void)o, (void)x, (void)n, (void)stream, false;
@@ -244,8 +246,8 @@ static inline bool near_softmax_row(float *o, const float *x, int64_t n, bool st
 #endif
 
 /* The sum of exp(x - max) of a row that is near or not. */
-static ROW_INLINE double sum_exp_below(const float *x, int64_t n, float max) {
-  const double sum = near_sum(NULL, x, n, max, false);
+static ROW_INLINE double sum_exp_below(const float *x, int64_t n, float max, bool ahead) {
+  const double sum = near_sum(NULL, x, n, max, false, ahead);
   return sum < 0 ? sum_exp(NULL, x, n, max, false, true) : sum;
 }
 
@@ -269,7 +271,7 @@ static ROW_INLINE void log_softmax_row(void *out, const void *x, int64_t n, bool
   const float *p = x;
   float *o = out;
   const float best = f32_row_max(x, n);
-  const vf max = vf_set(best), shift = vf_set((float)log(sum_exp_below(x, n, best)));
+  const vf max = vf_set(best), shift = vf_set((float)log(sum_exp_below(x, n, best, stream)));
 #define TERM(i)    ((LOAD(p, i) - max) - shift)
 #define PART(i, m) ((LOAD_PART(p, i, m) - max) - shift)
   LANES_EACH(n, o, TERM, PART);
