@@ -29,10 +29,12 @@ typedef struct gpu_driver {
   const char *interface;         /* "DEVICE.kernels", as the manifest lists it (tenon/gpu_kernels.h) */
   const char *language;          /* of the texts that `build` takes, for other plugins */
   tn_status (*caps)(int32_t device, gpu_caps *out_caps);
-  /* Compiles the texts, one after the other, and finds the kernel `name` in them. The kernel lives as long as the
-   * process. A text that the compiler refuses is a status with the compiler's log. */
+  /* Compiles the texts, one after the other, and finds the kernel `name` in them. The kernel is owned (`release`). A text
+   * that the compiler refuses is a status with the compiler's log. */
   tn_status (*build)(int32_t device, const char *const *texts, uint32_t n, const char *name,
                      void **out_kernel);
+  /* Frees a kernel; runs that are queued still happen. */
+  void (*release)(void *kernel);
   /* Queues one run of a kernel that build gave for this device. */
   tn_status (*launch)(int32_t device, void *stream, void *kernel, const gpu_grid *grid, const gpu_arg *args,
                       uint32_t n);

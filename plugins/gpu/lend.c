@@ -70,9 +70,18 @@ static tn_status lend_launch(const tn_gpu_kernel *kernel, void *stream, const tn
   return gpu_now->launch(kernel->device, stream, kernel->kernel, grid, args, n);
 }
 
+static void lend_release(tn_gpu_kernel *kernel) {
+  if (!kernel) return;
+  gpu_now->release(kernel->kernel);
+  free(kernel);
+}
+
 tn_status gpu_register_interface(const tn_host *host, tn_registration *reg, const gpu_driver *driver) {
-  static tn_gpu_kernels table = {
-      .struct_size = sizeof table, .facts = lend_facts, .build = lend_build, .launch = lend_launch};
+  static tn_gpu_kernels table = {.struct_size = sizeof table,
+                                 .facts = lend_facts,
+                                 .build = lend_build,
+                                 .launch = lend_launch,
+                                 .release = lend_release};
   table.language = driver->language;
   return host->register_interface(reg, driver->interface, TN_GPU_KERNELS_VERSION, &table);
 }

@@ -68,6 +68,7 @@ tn_status ocl_event_elapsed(void *ctx, int32_t index, void *begin, void *end, ui
 tn_status ocl_caps(int32_t device, gpu_caps *out_caps);
 tn_status ocl_build(int32_t device, const char *const *texts, uint32_t n, const char *name,
                     void **out_kernel);
+void ocl_release(void *kernel);
 tn_status ocl_launch(int32_t device, void *stream, void *kernel, const gpu_grid *grid, const gpu_arg *args,
                      uint32_t n);
 

@@ -51,6 +51,7 @@ static const gpu_driver driver = {.backend = &backend,
                                   .language = "OpenCL C 1.2",
                                   .caps = ocl_caps,
                                   .build = ocl_build,
+                                  .release = ocl_release,
                                   .launch = ocl_launch,
                                   .fill = ocl_fill,
                                   .read = ocl_read};

@@ -92,6 +92,13 @@ tn_status ocl_build(int32_t device, const char *const *texts, uint32_t n, const 
   return TN_OK;
 }
 
+void ocl_release(void *kernel_) {
+  kernel *k = kernel_;
+  ocl.clReleaseKernel(k->object); /* queued runs hold it */
+  pthread_mutex_destroy(&k->lock);
+  free(k);
+}
+
 /* With the kernel's lock. */
 static cl_int set_and_queue(const kernel *k, cl_command_queue queue, const gpu_grid *grid,
                             const gpu_arg *args, uint32_t n) {

@@ -43,6 +43,8 @@ TN_TEST(gpu_lend, a_text_runs_on_a_buffer_and_a_stream) {
   const tn_gpu_grid grid = {{2, 1, 1}, {2, 1, 1}};
   TN_CHECK_OK(gpu->launch(kernel, stream, &grid, args, 3));
   TN_CHECK_FAILS(gpu->launch(kernel, stream, &grid, args, 2), TN_ERR_INVALID_ARGUMENT, "3 parameters, got 2");
+  gpu->release(kernel); /* what is queued happens */
+  gpu->release(NULL);
   TN_CHECK_OK(b->to_host(b->ctx, 0, memory.mem, 0, values, sizeof values, stream));
   for (int i = 0; i < 8; ++i) TN_CHECK_DOUBLE(values[i], i >= 2 && i < 6 ? 2 * (i + 1) : i + 1, 0);
   b->free(b->ctx, 0, &memory, stream);

@@ -50,7 +50,7 @@ typedef struct tn_gpu_grid {
   uint32_t items[3];
 } tn_gpu_grid;
 
-/* A built kernel of one device; lives as long as the process. */
+/* A built kernel of one device; lives until it is released. */
 typedef struct tn_gpu_kernel tn_gpu_kernel;
 
 typedef struct tn_gpu_kernels {
@@ -66,6 +66,9 @@ typedef struct tn_gpu_kernels {
    * parameter. Memory that the run uses may be given back at once: that ends in stream order, too. */
   tn_status (*launch)(const tn_gpu_kernel *kernel, void *stream, const tn_gpu_grid *grid,
                       const tn_gpu_arg *args, uint32_t n);
+  /* Gives a kernel back, NULL is allowed; runs that are queued still happen. Not while another thread launches it. A plugin that
+   * keeps its kernels need not, at the end of the process least of all. */
+  void (*release)(tn_gpu_kernel *kernel);
 } tn_gpu_kernels;
 
 #ifdef __cplusplus
