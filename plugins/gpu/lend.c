@@ -3,7 +3,6 @@
  * The interface DEVICE.kernels (tenon/gpu_kernels.h): compilation and launch for plugins that bring device text of their own.
  * The driver's rows trust their caller, the kernels of this folder; here, callers are strangers.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +11,7 @@
 struct tn_gpu_kernel {
   int32_t device;
   void *kernel; /* the driver's */
-  tn_gpu_kernel *older;
 };
-
-/* All that were built: ours, so that one whose asker has forgotten it is still no leak. */
-static _Atomic(tn_gpu_kernel *) built;
-
-static void keep(tn_gpu_kernel *k) {
-  k->older = atomic_load_explicit(&built, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(&built, &k->older, k, memory_order_release, memory_order_relaxed)) {}
-}
 
 /* Also makes the driver find its devices, if nobody has asked yet. */
 static tn_status check_device(int32_t device) {
@@ -57,7 +47,6 @@ static tn_status lend_build(int32_t device, const char *const *texts, uint32_t n
   k->device = device;
   const tn_status status = gpu_now->build(device, texts, n, name, &k->kernel);
   if (status == TN_OK) {
-    keep(k);
     *out_kernel = k;
     return TN_OK;
   }
