@@ -11,7 +11,7 @@ static tn_status find_operator(const char **name, const tn_op **out_op) {
   if (!*name) return TN_OK;
   TN_TRY(tni_open_operator(*name));
   const tn_op *op = tni_op_find(*name);
-  if (!op) return tn_fail(TN_ERR_NOT_FOUND, "there is no operator %s", *name);
+  if (!op) return tni_op_unknown(*name);
   *out_op = op->functional;
   *name = op->functional->name;
   return TN_OK;

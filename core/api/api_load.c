@@ -198,7 +198,7 @@ tn_status tn_op_why(const char *op, const char *device, tn_dtype dtype,
   if (!line) return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "tn_op_why: line is NULL");
   TN_TRY(tni_open_operator(op));
   const tn_op *found = tni_op_find(op);
-  if (!found) return TN_FAIL(TN_ERR_NOT_FOUND, "there is no operator %s", op);
+  if (!found) return tni_op_unknown(op);
   return tni_why(found, device, dtype, line, ctx_line);
 }
 

@@ -16,7 +16,7 @@ tn_status tn_op_find(const char *name, const tn_op **out_op) {
     *out_op = tni_op_find(name);
   }
   if (*out_op) return TN_OK;
-  return tn_fail(TN_ERR_NOT_FOUND, "there is no operator '%s'; `tenon ops` lists them", name);
+  return tni_op_unknown(name);
 }
 
 static bool is_number(uint8_t kind) {

@@ -42,7 +42,7 @@ static tn_status row_find_op(const char *name, const tn_op **out_op) {
   if (tni_may_dispatch() == TN_OK)
     TN_TRY(tni_open_operator(name)); /* inside init: no other plugin is opened */
   *out_op = tni_op_find(name);
-  return *out_op ? TN_OK : TN_FAIL(TN_ERR_NOT_FOUND, "there is no operator %s", name);
+  return *out_op ? TN_OK : tni_op_unknown(name);
 }
 
 static tn_status row_call(const tn_op *op, const tn_value *args, tn_value *out) {

@@ -171,6 +171,8 @@ tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_op_add(const tn_operator_def *def, const char *plugin, tn_op **out_op);
 void tni_op_remove(tn_op *op); /* roll back of tni_op_add; nothing may have called it */
 tn_op *tni_op_find(const char *name); /* NULL if there is none */
+/* TN_ERR_NOT_FOUND: there is none of this name; the words list its overloads. */
+tn_status tni_op_unknown(const char *name);
 size_t tni_op_count(void);
 tn_op *tni_op_at(size_t i);
 /* Adds or takes back a kernel, and resets the op's cell for its key to tni_cell_build. Registry lock held. */

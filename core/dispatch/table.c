@@ -33,6 +33,31 @@ tn_op *tni_op_find(const char *name) {
   return op;
 }
 
+/* Puts ", add.Tensor, add.Scalar" for "add" into text, if it is not NULL; returns the length with its 0. Lock held. */
+static size_t write_overloads(const char *name, char *text) {
+  const size_t length = strlen(name);
+  size_t n = 1;
+  for (size_t i = 0; i < tni_op_count(); ++i) {
+    const char *other = tni_op_at(i)->name;
+    if (strncmp(other, name, length) != 0 || other[length] != '.') continue;
+    if (text) text = stpcpy(stpcpy(text, ", "), other);
+    n += strlen(other) + 2;
+  }
+  return n;
+}
+
+tn_status tni_op_unknown(const char *name) {
+  tni_registry_lock();
+  size_t size = write_overloads(name, NULL);
+  char *text = size > 1 ? tni_alloc(size) : NULL;
+  if (text) write_overloads(name, text);
+  tni_registry_unlock();
+  if (!text) return tn_fail(TN_ERR_NOT_FOUND, "there is no operator '%s'; `tenon ops` lists them", name);
+  tn_status status = tn_fail(TN_ERR_NOT_FOUND, "there is no operator '%s'; of that name there are%s", name, text + 1);
+  tni_free(text);
+  return status;
+}
+
 /* ------------------------------------------------------------------ records */
 
 /* Note [Appended arguments]: those that an older caller does not give need defaults. */

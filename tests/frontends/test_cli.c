@@ -169,6 +169,8 @@ TN_TEST(frontends_cli, explain_and_why) {
   const tt_result *r = succeeds("explain mul --json");
   TN_CHECK(check_lines(r->out) >= 2);
   fails("explain nothing_such", 1, "there is no operator 'nothing_such'");
+  fails("why nothing_such cpu float32", 1, "there is no operator 'nothing_such'; `tenon ops` lists them");
+  fails("why add cpu float32", 1, "there is no operator 'add'; of that name there are add.Tensor, add.out, add.Scalar");
   r = succeeds("why mm cpu float32 --json");
   TN_CHECK_INT(check_lines(r->out), 1);
   TN_CHECK_CONTAINS(r->out, "\"lines\": [\"");
