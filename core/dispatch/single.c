@@ -11,6 +11,11 @@
 #include "core/tensor/small.h"
 #include "core/tensor/stream.h"
 
+/* Note [Bytes that a meta rule stored]
+ * A meta rule stores the header of a descriptor byte by byte. Compilers join loads of neighbours, and a joined load waits
+ * until all those stores have reached the cache: 5 ns of a call of 50. Reads through this stay apart. */
+static inline uint8_t byte_of(const uint8_t *stored) { return *(const volatile uint8_t *)stored; }
+
 /* Are all operands on one device of the running backend? Then *out_device is it. */
 static inline bool operands_together(const tn_op *op, const tn_value *args, uint8_t backend, tn_device *out_device) {
   bool decided = false;
@@ -34,34 +39,44 @@ static inline bool needs_cast(const tn_op *op, const tn_value *args, const tn_me
   return false;
 }
 
-/* Dtype and rank by which providers are chosen: as in the general step. */
-static inline tn_dtype claim(const tn_op *op, const tn_value *args, const tn_meta *meta, const tn_desc *desc,
-                             uint32_t *out_rank) {
-  tn_dtype dtype = meta->compute_dtype;
-  *out_rank = desc->ndim;
+/* By what providers are chosen: as in the general step. */
+typedef struct claim {
+  tn_dtype dtype;
+  uint32_t rank;
+  int64_t numel;
+} claim;
+
+static inline claim claim_of(const tn_op *op, const tn_value *args, const tn_meta *meta,
+                             const tn_view *result) {
+  claim c = {meta->compute_dtype, result->ndim, result->numel};
   for (uint64_t m = op->tensor_args; m; m &= m - 1) {
     const tn_value *v = &args[__builtin_ctzll(m)];
     if (v->kind != TN_VAL_TENSOR) continue;
-    if (dtype == TN_DTYPE_NONE) dtype = v->u.v->dtype;
-    if (v->u.v->ndim > *out_rank) *out_rank = v->u.v->ndim;
+    if (c.dtype == TN_DTYPE_NONE) c.dtype = v->u.v->dtype;
+    if (v->u.v->ndim > c.rank) c.rank = v->u.v->ndim;
+    if (v->u.v->numel > c.numel) c.numel = v->u.v->numel;
   }
-  return dtype == TN_DTYPE_NONE ? desc->dtype : dtype;
+  if (c.dtype == TN_DTYPE_NONE) c.dtype = result->dtype;
+  return c;
 }
 
 /* Providers in order, until one does not decline. */
-static tn_status run_providers(tn_call *call, const tn_value *args, tn_value *out, tn_dtype dtype, uint32_t rank) {
+static inline tn_status run_providers(tn_call *call, const tn_value *args, tn_value *out, claim c) {
   const tni_cell *cell = call->cell;
-  for (uint32_t i = 0; i < cell->n_chain; ++i) {
+  void *const none = (void *)(uintptr_t)TNI_CORE_KERNEL;
+  tn_status status = TN_DECLINED;
+  call->core = none;
+  for (uint32_t i = 0; i < cell->n_chain && status == TN_DECLINED; ++i) {
     const tni_kernel *k = cell->chain[i];
-    if (!(k->dtypes & TN_DTYPE_BIT(dtype)) || rank > k->max_rank) continue;
+    if (c.numel < k->min_numel || !(k->dtypes & TN_DTYPE_BIT(c.dtype)) || c.rank > k->max_rank) continue;
     call->user = k->user;
-    call->core = (void *)(uintptr_t)TNI_CORE_KERNEL;
-    tn_status status = k->fn(call, args, out);
-    if (TNI_UNLIKELY((uintptr_t)call->core != TNI_CORE_KERNEL)) tni_scratch_release_fast(call);
-    call->core = NULL;
-    if (status != TN_DECLINED) return status;
+    status = k->fn(call, args, out);
+    if (TNI_LIKELY(call->core == none)) continue;
+    tni_scratch_release_fast(call);
+    call->core = none;
   }
-  return TN_DECLINED;
+  call->core = NULL;
+  return status;
 }
 
 static bool is_pinned_wanted(const tn_op *op, const tn_value *args) {
@@ -78,11 +93,39 @@ static tn_status make_pinned(const tn_op *op, const tn_value *args, tn_desc *des
   return tni_tensor_new_pinned(desc->dtype, desc->ndim, desc->sizes, tni_desc_strides(op, args, desc), target, out);
 }
 
+/* A row-major result that is not small, of a shape that is nothing special: what tni_tensor_new would check holds. */
+static tn_status make_plain(const tn_desc *desc, tn_device device, tn_tensor **out) {
+  tn_dim strides[TNI_INLINE_RANK], numel = 1;
+  const tn_dtype dtype = byte_of(&desc->dtype);
+  const unsigned ndim = byte_of(&desc->ndim);
+  const size_t itemsize = tn_kit_dtype_size(dtype);
+  const tni_backend *backend = tni_backend_get(device.backend);
+  bool plain = backend && ndim <= TNI_INLINE_RANK && (TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL) &&
+               device.index >= 0 && device.index < backend->n_devices;
+  for (unsigned i = ndim; plain && i-- > 0;) {
+    strides[i] = numel;
+    plain = desc->sizes[i] > 0 && !__builtin_mul_overflow(numel, desc->sizes[i], &numel);
+  }
+  if (!plain || numel > INT64_MAX / (int64_t)itemsize)
+    return tni_tensor_new(dtype, ndim, desc->sizes, NULL, device, out);
+  /* As a whole, for the same reason. */
+  const uint64_t word = (uint64_t)dtype | (uint64_t)ndim << 8 | (uint64_t)itemsize << 16 |
+                        (uint64_t)device.backend << 24 | (uint64_t)(uint16_t)device.index << 32;
+  tn_view like;
+  memcpy(&like.dtype, &word, sizeof word);
+  like.sizes = desc->sizes;
+  like.strides = strides;
+  like.numel = numel;
+  return tni_tensor_new_like(&like, word, itemsize, out);
+}
+
 static inline tn_status make_result(const tni_cell *cell, const tn_op *op, const tn_value *args, tn_desc *desc,
                                     tn_device device, tn_tensor **out) {
-  if (TNI_LIKELY(desc->layout == TN_DESC_CONTIGUOUS)) {
-    *out = tni_tensor_small_new(desc->dtype, desc->ndim, desc->sizes, device, cell->small_bytes);
+  if (TNI_LIKELY(byte_of(&desc->layout) == TN_DESC_CONTIGUOUS)) {
+    *out = tni_tensor_small_new(byte_of(&desc->dtype), byte_of(&desc->ndim), desc->sizes, device,
+                                cell->small_bytes);
     if (TNI_LIKELY(*out != NULL)) return TN_OK;
+    return make_plain(desc, device, out);
   }
   return tni_tensor_new(desc->dtype, desc->ndim, desc->sizes, tni_desc_strides(op, args, desc), device, out);
 }
@@ -93,10 +136,16 @@ tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *o
   const bool allocates_only = (op->flags & TN_OP_NO_KERNEL) != 0;
   tn_desc desc;
   tn_meta meta;
-  if (allocates_only)
+  tn_device device = {0}; /* in registers: the call's own, stored in parts, would be read as a whole */
+  if (allocates_only) {
     TN_TRY(tni_call_device(call, args, &call->device));
-  else if (!operands_together(op, args, cell->bit, &call->device) || (call->flags & TN_CALL_DETERMINISTIC))
+    device.backend = call->device.backend;
+    device.index = call->device.index;
+  } else if (!operands_together(op, args, cell->bit, &device) || (call->flags & TN_CALL_DETERMINISTIC)) {
     return tni_structured(call, args, out);
+  } else {
+    call->device = device;
+  }
   desc.dtype = TN_DTYPE_NONE;
   desc.ndim = desc.layout = desc.absent = desc.unknown = 0;
   desc.offset = 0;
@@ -105,17 +154,16 @@ tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *o
   meta.out = &desc;
   meta.grow = tni_meta_grow_refused;
   TN_TRY(op->meta(&meta, args));
-  if (TNI_UNLIKELY(desc.absent || desc.unknown || needs_cast(op, args, &meta))) return tni_structured(call, args, out);
+  if (TNI_UNLIKELY(byte_of(&desc.absent) || byte_of(&desc.unknown) || needs_cast(op, args, &meta)))
+    return tni_structured(call, args, out);
   tn_tensor *result;
   if (TNI_UNLIKELY(allocates_only && is_pinned_wanted(op, args)))
-    TN_TRY(make_pinned(op, args, &desc, call->device, &result));
+    TN_TRY(make_pinned(op, args, &desc, device, &result));
   else
-    TN_TRY(make_result(cell, op, args, &desc, call->device, &result));
+    TN_TRY(make_result(cell, op, args, &desc, device, &result));
   out[0] = tn_value_tensor(result);
   if (allocates_only) return TN_OK;
-  uint32_t rank;
-  tn_dtype dtype = claim(op, args, &meta, &desc, &rank);
-  tn_status status = run_providers(call, args, out, dtype, rank);
+  tn_status status = run_providers(call, args, out, claim_of(op, args, &meta, &result->view));
   if (TNI_LIKELY(status == TN_OK)) return TN_OK;
   tn_tensor_release(result);
   out[0] = tn_value_none();

@@ -203,15 +203,36 @@ tn_dtype tni_step_dtype(const tni_step *step, const tn_meta *meta) {
   return step->n_out ? step->descs[0].dtype : TN_FLOAT32;
 }
 
-static uint32_t claim_rank(const tni_step *step) {
-  uint32_t rank = 0;
+/* What a claim is about beside the dtype: the greatest rank and the largest tensor of the call. */
+typedef struct extent {
+  uint32_t rank;
+  int64_t numel;
+} extent;
+
+static void extent_add(extent *e, const tn_view *v) {
+  if (v->ndim > e->rank) e->rank = v->ndim;
+  if (v->numel > e->numel) e->numel = v->numel;
+}
+
+static extent claim_extent(const tni_step *step) {
+  extent e = {0, 0};
   for (uint64_t m = step->op->tensor_args; m; m &= m - 1) {
     const tn_value *v = &step->args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR && v->u.v->ndim > rank) rank = v->u.v->ndim;
+    if (v->kind == TN_VAL_TENSOR) extent_add(&e, v->u.v);
   }
-  for (uint32_t i = 0; i < step->n_out; ++i)
-    if (!step->descs[i].absent && step->descs[i].ndim > rank) rank = step->descs[i].ndim;
-  return rank;
+  for (uint64_t m = step->op->list_args; m; m &= m - 1) {
+    const tn_value *v = &step->args[__builtin_ctzll(m)];
+    for (uint32_t i = 0; v->kind == TN_VAL_LIST && i < v->count; ++i)
+      if (v->u.vs[i] && v->u.vs[i]->numel > e.numel) e.numel = v->u.vs[i]->numel;
+  }
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn_desc *d = &step->descs[i];
+    if (d->absent) continue;
+    if (d->unknown) e.numel = INT64_MAX;
+    if (d->ndim > e.rank) e.rank = d->ndim;
+    if (step->result[i] && step->result[i]->view.numel > e.numel) e.numel = step->result[i]->view.numel;
+  }
+  return e;
 }
 
 static tn_status draw_random(tn_call *call, tni_step *step, tn_device device) {
@@ -250,11 +271,13 @@ tn_status tni_step_providers(tn_call *call, tni_step *step, const tn_meta *meta,
                              tn_value *out) {
   const tni_cell *cell = call->cell;
   tn_dtype dtype = tni_step_dtype(step, meta);
-  uint32_t rank = claim_rank(step);
+  const extent most = claim_extent(step);
   bool deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0;
   for (uint32_t i = 0; i < cell->n_chain; ++i) {
     const tni_kernel *k = cell->chain[i];
-    if (tni_kernel_refuses(k, dtype, rank, deterministic) || !knows_arguments(k, step->op, args)) continue;
+    if (most.numel < k->min_numel || tni_kernel_refuses(k, dtype, most.rank, deterministic) ||
+        !knows_arguments(k, step->op, args))
+      continue;
     call->user = k->user;
     tn_status status = k->flags & TN_KERNEL_CONTIGUOUS ? tni_call_contiguous(call, step, k, args, out)
                                                        : k->fn(call, args, out);

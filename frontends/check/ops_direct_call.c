@@ -144,15 +144,22 @@ static tn_status add_arguments(tni_direct_call *call, const tn_sample *s, tn_dty
 static bool is_in_claim(const tni_direct_call *call, tn_dtype tested) {
   const tn_op_report *report = &call->op->report;
   uint32_t rank = 0;
+  int64_t numel = 0;
   bool scalars = false;
   for (size_t k = 0; k < call->n_inputs; k++) {
     const tn_view *v = &call->inputs[k].view;
     rank = v->ndim > rank ? v->ndim : rank;
+    numel = v->numel > numel ? v->numel : numel;
     if (report->flags & TN_OP_ELEMENTWISE && v->dtype != tested && v->dtype != TN_BOOL) return false;
   }
   for (uint32_t i = 0; i < call->n_args; i++) scalars |= call->op->schema->args[i].type == TNI_T_SCALAR;
-  for (uint32_t i = 0; i < call->n_out; i++)
-    if (call->targets[i] && call->targets[i]->view.ndim > rank) rank = call->targets[i]->view.ndim;
+  for (uint32_t i = 0; i < call->n_out; i++) {
+    if (!call->targets[i]) continue;
+    const tn_view *v = &call->targets[i]->view;
+    rank = v->ndim > rank ? v->ndim : rank;
+    numel = v->numel > numel ? v->numel : numel;
+  }
+  if (numel < call->kernel->min_numel) return false;
   if (call->kernel->max_rank && rank > call->kernel->max_rank) return false;
   const tni_direct_tensor *first = call->n_out ? call->targets[0] : NULL;
   tn_dtype result = first ? first->view.dtype : tested;

@@ -75,6 +75,52 @@ TN_TEST(dispatch_claims, a_kernel_of_an_older_schema_gets_no_newer_arguments) {
   tn_tensor_release(x);
 }
 
+static tn_status product_of_rows(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call;
+  ++calls;
+  float sum = 0;
+  for (int64_t i = 0; i < args[0].u.v->numel; ++i) sum += floats(&args[0])[i] * floats(&args[1])[i];
+  floats(&out[0])[0] = sum;
+  return TN_OK;
+}
+
+/* How often kernels were asked in a row times a column of n elements, fresh and into a tensor. */
+static int asked_for_product(tn_dim n) {
+  tn_tensor *row = matrix(lab(), 1, n), *column = matrix(lab(), n, 1), *y;
+  calls = 0;
+  TN_CHECK_OK(tn_mm(row, column, &y));
+  TN_CHECK_OK(tn_mm_out(row, column, y));
+  tn_tensor_release(y);
+  tn_tensor_release(row);
+  tn_tensor_release(column);
+  return calls;
+}
+
+TN_TEST(dispatch_claims, who_declines_small_calls_is_not_asked_for_them) {
+  static tni_kernel large = {.fn = decline, .priority = 2, .min_numel = 4}, any = {.fn = product_of_rows};
+  static tni_kernel large_add = {.fn = decline, .priority = 2, .min_numel = 4},
+                    any_add = {.fn = add_without_alpha, .priority = 1};
+  (void)lab(); /* kernels want its name to be known */
+  private_kernel_add("mm", "lab", &large);
+  private_kernel_add("mm", "lab", &any);
+  TN_CHECK_INT(asked_for_product(3), 2);
+  TN_CHECK_INT(asked_for_product(4), 4); /* the result has one element, an operand four */
+  private_kernel_remove("mm", &large);
+  private_kernel_remove("mm", &any);
+  private_kernel_add("add.Tensor", "lab", &large_add);
+  private_kernel_add("add.Tensor", "lab", &any_add);
+  for (tn_dim n = 3; n <= 4; ++n) {
+    tn_tensor *x = vector(lab(), n), *y;
+    calls = 0;
+    TN_CHECK_OK(tn_add(x, x, tn_int(1), &y)); /* the fast path asks nobody whom it would have to leave out */
+    TN_CHECK_INT(calls, n < 4 ? 1 : 2);
+    tn_tensor_release(y);
+    tn_tensor_release(x);
+  }
+  private_kernel_remove("add.Tensor", &large_add);
+  private_kernel_remove("add.Tensor", &any_add);
+}
+
 /* ------------------------------------------------------------------ contiguous copies */
 
 static bool all_contiguous;

@@ -106,6 +106,9 @@ typedef struct tn_kernel_def {
   const char *file;    /* where it was registered, for `tenon why`; may be NULL */
   uint32_t line;
   uint32_t reserved;
+  /* 1.2. Elements of the largest tensor of a call, operand or result, from which on it is worth asking: what the kernel would
+   * decline for its size anyway. Not asked below. 0: any. */
+  int64_t min_numel;
   TN_FUTURE_FIELD
 } tn_kernel_def;
 
