@@ -105,6 +105,7 @@ typedef struct cpu_gemm {
 
 typedef struct cpu_gemm_kernel {
   int32_t mr, nr; /* register tile */
+  bool (*small)(const cpu_gemm *g); /* small ones in place, at once; false: nothing was done */
   size_t (*scratch_bytes)(const cpu_gemm *g);
   void (*run)(const cpu_gemm *g, void *scratch); /* scratch: 64-byte aligned */
 } cpu_gemm_kernel;

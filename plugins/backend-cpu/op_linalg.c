@@ -294,10 +294,10 @@ static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *s
 
 static const cpu_scalar one = {1, 1}, zero = {0, 0};
 
-/* Handles a product of a few elements, where setting up the rest would cost more than it: the kernel that needs no
- * scratch for it does it at once. */
+/* Handles a product so small that setting up the rest would cost more than it. */
 static bool multiply_few(const tn_view *result, const tn_view *a, const tn_view *b) {
-  if (result->numel > 64 || a->numel > 64 || result->ndim != 2 || !result->numel) return false;
+  enum { FEW = 1 << 12 };
+  if (result->numel > FEW || a->numel > FEW || result->ndim != 2 || !result->numel) return false;
   const cpu_gemm_kernel *kernel = result->dtype == TN_FLOAT32   ? cpu_now->gemm_f32
                                   : result->dtype == TN_FLOAT64 ? cpu_now->gemm_f64
                                                                 : NULL;
@@ -314,10 +314,12 @@ static bool multiply_few(const tn_view *result, const tn_view *a, const tn_view 
                       .c = result->data,
                       .c_row = result->strides[0],
                       .c_col = result->strides[1],
-                      .alpha = 1};
-  if (is_dots(&g) || kernel->scratch_bytes(&g)) return false;
-  kernel->run(&g, NULL);
-  return true;
+                      .alpha = 1,
+                      .beta = 0, /* written out: what is left out is cleared together, which takes longer */
+                      .d = NULL,
+                      .d_row = 0,
+                      .d_col = 0};
+  return !is_dots(&g) && kernel->small(&g);
 }
 
 tn_status cpu_op_mm(tn_call *call, const tn_value *args, tn_value *out) {

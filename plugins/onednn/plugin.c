@@ -17,14 +17,16 @@
 #define PRIORITY                  20
 #define OD_KERNELS(X)             OD_PRODUCTS(X) OD_CONVOLUTIONS(X)
 #define MANIFEST_KERNEL(op, fn)   "kernel cpu " op " float32,bfloat16 " TN_MANIFEST_QUOTE(PRIORITY) "\n"
-#define REGISTERED_KERNEL(op, fn) {op, fn},
+#define PRODUCT(op, fn)           {op, fn, OD_PRODUCT_NUMEL},
+#define CONVOLUTION(op, fn)       {op, fn, 0},
 
 TN_MANIFEST(TN_MANIFEST_HEADER("onednn", OD_VERSION_TEXT, "Apache-2.0") OD_KERNELS(MANIFEST_KERNEL))
 
 static const struct {
   const char *op;
   tn_kernel_fn fn;
-} kernels[] = {OD_KERNELS(REGISTERED_KERNEL)};
+  int64_t min_numel;
+} kernels[] = {OD_PRODUCTS(PRODUCT) OD_CONVOLUTIONS(CONVOLUTION)};
 
 /* What stands for the file in `tenon why` also says for which instructions oneDNN makes its kernels. */
 static tn_status init(const tn_host *host, tn_registration *reg) {
@@ -33,8 +35,9 @@ static tn_status init(const tn_host *host, tn_registration *reg) {
   od_cut_open();
   snprintf(file, sizeof file, "%s, plugins/onednn/plugin.c", od_library_words());
   for (size_t i = 0; i < TN_COUNT(kernels); ++i) {
-    tn_kernel_def def = TN_KERNEL("cpu", kernels[i].op, kernels[i].fn,
-                                  TN_DTYPE_BIT(TN_FLOAT32) | TN_DTYPE_BIT(TN_BFLOAT16), .priority = PRIORITY);
+    tn_kernel_def def =
+        TN_KERNEL("cpu", kernels[i].op, kernels[i].fn, TN_DTYPE_BIT(TN_FLOAT32) | TN_DTYPE_BIT(TN_BFLOAT16),
+                  .priority = PRIORITY, .min_numel = kernels[i].min_numel);
     def.file = file;
     TN_TRY(host->register_kernel(reg, &def));
   }

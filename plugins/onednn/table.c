@@ -7,6 +7,8 @@
  *   float32, 45 shapes of 10^6 to 10^9 multiply-adds:
  *     a @ b, a' @ b    1.0 - 1.2, and 1.8 for 10 columns; but 0.8 for 10 rows, 0.97 for 64 rows of 784 terms
  *     a @ b'           1.1 - 1.5 for n <= 65 or k = 64; else 0.76 - 0.99
+ *   results of at most 128 x 128, in two pieces: 0.92 for 64 x 64 and 64 x 128 of 784 terms, 1.01 and 0.92 for 128 x 128 of
+ *     128 and 1024 (2026-11-30, family 25)
  *   below 10^6 multiply-adds 0.1 - 0.9: a call costs 1 us before it computes
  *   bfloat16: 480 - 510 GFLOP/s, where the CPU plugin, in float32, has 130
  *   AVX2: products run at the CPU plugin's rate; not worth a row
@@ -50,8 +52,8 @@ static bool serves(od_isa isa, tn_dtype dtype) {
 }
 
 static bool pays(const od_shape *s) {
-  enum { ROWS_LEAST = 48, NARROW = 80, SHORT = 64 };
-  if (s->m < ROWS_LEAST) return false;
+  enum { ROWS_LEAST = 48, NARROW = 80, SHORT = 64, RESULT_MOST = 128 * 128 };
+  if (s->m < ROWS_LEAST || s->m * s->n <= RESULT_MOST) return false;
   return !s->b_transposed || s->n <= NARROW || s->k <= SHORT;
 }
 

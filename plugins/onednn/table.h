@@ -10,6 +10,9 @@
 
 /* Below these others are faster: asked first, so that declining costs little. */
 enum { OD_PRODUCT_LEAST = 1 << 20 };
+/* Elements that the largest of the three matrices then has at least: the product of their sizes is the square of the
+ * multiply-adds. Claimed, so that calls with fewer are not even asked. */
+enum { OD_PRODUCT_NUMEL = 10321 };
 static inline bool od_too_small(int64_t m, int64_t n, int64_t k) {
   return m == 1 || n == 1 || (double)m * (double)n * (double)k < OD_PRODUCT_LEAST;
 }

@@ -29,10 +29,11 @@ static const named_kernel kernels[] = {OB_KERNELS(REGISTERED_KERNEL)},
                           factor_kernels[] = {OB_FACTOR_KERNELS(REGISTERED_KERNEL)};
 
 static tn_status add(const tn_host *host, tn_registration *reg, const char *file, const named_kernel *list,
-                     size_t n) {
+                     size_t n, int64_t min_numel) {
   for (size_t i = 0; i < n; ++i) {
-    tn_kernel_def def = TN_KERNEL("cpu", list[i].op, list[i].fn,
-                                  TN_DTYPE_BIT(TN_FLOAT32) | TN_DTYPE_BIT(TN_FLOAT64), .priority = PRIORITY);
+    tn_kernel_def def =
+        TN_KERNEL("cpu", list[i].op, list[i].fn, TN_DTYPE_BIT(TN_FLOAT32) | TN_DTYPE_BIT(TN_FLOAT64),
+                  .priority = PRIORITY, .min_numel = min_numel);
     def.file = file;
     TN_TRY(host->register_kernel(reg, &def));
   }
@@ -45,10 +46,10 @@ static tn_status init(const tn_host *host, tn_registration *reg) {
   TN_TRY(ob_library_open());
   ob_plan_open();
   snprintf(file, sizeof file, "%s, plugins/openblas/product.c", ob_library_words());
-  TN_TRY(add(host, reg, file, kernels, TN_COUNT(kernels)));
+  TN_TRY(add(host, reg, file, kernels, TN_COUNT(kernels), OB_PRODUCT_NUMEL));
   if (!ob_has_lapack()) return TN_OK;
   snprintf(file, sizeof file, "LAPACK of %s, plugins/openblas/lapack.c", ob_library_words());
-  return add(host, reg, file, factor_kernels, TN_COUNT(factor_kernels));
+  return add(host, reg, file, factor_kernels, TN_COUNT(factor_kernels), 0);
 }
 
 TN_PLUGIN(.name = "openblas", .version = OB_VERSION_TEXT, .init = init)

@@ -440,7 +440,10 @@ static void check_says(const char *settings, const char *command, const char *wo
 static bool is_ready(void) {
   char *text = cli("", "why mm cpu float32");
   bool listed = strstr(text, "onednn") != NULL, old = strstr(text, "oneDNN is used from AVX2 on") != NULL;
-  if (listed && !old) TN_CHECK_CONTAINS(text, "onednn runs (priority 20, oneDNN ");
+  if (listed && !old) {
+    TN_CHECK_CONTAINS(text, "onednn runs (priority 20, oneDNN ");
+    TN_CHECK_CONTAINS(text, ", from 10321 elements on");
+  }
   free(text);
   return listed && !old;
 }

@@ -182,6 +182,34 @@ TN_TEST(cpu_gemm, edges_and_scaled_results_have_the_bits_of_whole_tiles) {
   for (int i = 0; i < 9; ++i) tn_tensor_release(all[i]);
 }
 
+/* The first rows and columns of a product, computed alone, against the whole. */
+static void check_part(tn_tensor *a, tn_tensor *b, tn_tensor *whole, int64_t m, int64_t n) {
+  tn_tensor *rows_of_a, *columns_of_b, *part, *rows, *columns, *expected;
+  TN_CHECK_OK(tn_slice(a, 0, NULL, &m, 1, &rows_of_a));
+  TN_CHECK_OK(tn_slice(b, 1, NULL, &n, 1, &columns_of_b));
+  TN_CHECK_OK(tn_mm(rows_of_a, columns_of_b, &part));
+  TN_CHECK_OK(tn_slice(whole, 0, NULL, &m, 1, &rows));
+  TN_CHECK_OK(tn_slice(rows, 1, NULL, &n, 1, &columns));
+  TN_CHECK_OK(tn_clone(columns, TN_CONTIGUOUS_FORMAT, &expected));
+  cpu_check_same_bits(part, expected);
+  tn_tensor *all[] = {rows_of_a, columns_of_b, part, rows, columns, expected};
+  for (int i = 0; i < 6; ++i) tn_tensor_release(all[i]);
+}
+
+/* Sizes that no other provider takes. */
+TN_TEST(cpu_gemm, a_few_tiles_in_place_have_the_bits_of_a_blocked_product) {
+  for (int layout = ROWS; layout <= GAPS; ++layout) {
+    tn_tensor *a = matrix(40, 56, TN_FLOAT32, layout, 1), *b = matrix(56, 700, TN_FLOAT32, ROWS, 2), *c;
+    TN_CHECK_OK(tn_mm(a, b, &c));
+    check_part(a, b, c, 36, 16);
+    check_part(a, b, c, 12, 48);
+    check_part(a, b, c, 2, 64);
+    tn_tensor_release(a);
+    tn_tensor_release(b);
+    tn_tensor_release(c);
+  }
+}
+
 TN_TEST(cpu_gemm, bits_do_not_depend_on_threads) {
   tn_tensor *a = matrix(130, 500, TN_FLOAT32, ROWS, 1), *b = matrix(500, 129, TN_FLOAT32, TRANSPOSED, 2);
   tn_tensor *first = NULL, *many = cpu_tensor(CPU_SIZES(40, 60, 70), TN_FLOAT32, -1, 1, 3), *turned,

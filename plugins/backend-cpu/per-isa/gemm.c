@@ -56,5 +56,5 @@ enum { PACK_B_FROM_FEW = 256, PACK_B_FROM_MANY = 640, FAR_BYTES = 2048, PACK_A_F
 #define LANE_TURN  VD_TURN
 #include "plugins/backend-cpu/per-isa/gemm.inc"
 
-const cpu_gemm_kernel CPU_FN(cpu_gemm_f32) = {GEMM_MR, f32_NR, f32_scratch_bytes, f32_run};
-const cpu_gemm_kernel CPU_FN(cpu_gemm_f64) = {GEMM_MR, f64_NR, f64_scratch_bytes, f64_run};
+const cpu_gemm_kernel CPU_FN(cpu_gemm_f32) = {GEMM_MR, f32_NR, f32_small, f32_scratch_bytes, f32_run};
+const cpu_gemm_kernel CPU_FN(cpu_gemm_f64) = {GEMM_MR, f64_NR, f64_small, f64_scratch_bytes, f64_run};
