@@ -71,8 +71,11 @@ static tn_status copy_flat(const tn_view *dst, const tn_view *src) {
 /* ------------------------------------------------------------------ transposed */
 
 /* Target rows of a tile are as long as TILE_COLUMNS elements; source rows of it as TILE_BYTES, four cache
- * lines side by side. A tile of float32 has 16384 elements. */
-enum { TILE_BYTES = 256, TILE_COLUMNS = 256, CAST_COLUMNS = 64 };
+ * lines side by side. A tile of float32 has 16384 elements. What no cache will hold is read from
+ * memory, which likes long pieces: source rows of a page, a few lines of each target row (float32 on one thread of an AMD EPYC,
+ * GB/s, 256 bytes / 1 KiB / a page: 4096 x 4096 15 / 22 / 24, 2048 x 2048 24 / 26 / 27; a copy 41, 51; asking for the
+ * next lines ahead gains nothing, a block in the second cache between the two less than this). */
+enum { TILE_BYTES = 256, TILE_COLUMNS = 256, PAST_BYTES = 4096, PAST_COLUMNS = 64, CAST_COLUMNS = 64 };
 
 /* Dim 0 of the iteration is the target's row, dim 1 the source's; tiles cover both, in each place of the
  * outer dims. */
@@ -80,7 +83,7 @@ typedef struct turned_copy {
   copy_job job;
   const tn_iter *it;
   cpu_transpose_fn transpose;
-  int64_t tile_rows;
+  int64_t tile_rows, tile_columns;
   int64_t down, across; /* tiles over dim 1 and dim 0 */
 } turned_copy;
 
@@ -102,9 +105,9 @@ static void cast_tile(const turned_copy *t, char *dst, const char *src, int64_t 
 static void copy_tile(const turned_copy *t, int64_t tile) {
   const tn_iter *it = t->it;
   char *data[2];
-  const int64_t c = tile % t->across * TILE_COLUMNS, r = tile / t->across % t->down * t->tile_rows,
+  const int64_t c = tile % t->across * t->tile_columns, r = tile / t->across % t->down * t->tile_rows,
                 outer = tile / t->across / t->down * it->sizes[0] * it->sizes[1];
-  const int64_t columns = TN_DIM_MIN(it->sizes[0] - c, TILE_COLUMNS),
+  const int64_t columns = TN_DIM_MIN(it->sizes[0] - c, t->tile_columns),
                 rows = TN_DIM_MIN(it->sizes[1] - r, t->tile_rows);
   tn_iter_pointers(it, NULL, outer, data);
   char *dst = data[0] + r * it->strides[1][0] + c * it->strides[0][0];
@@ -152,11 +155,14 @@ static bool rows_compete(const tn_iter *it, const copy_job *job) {
 }
 
 static tn_status copy_turned(const tn_iter *it, const copy_job *job) {
-  turned_copy t = {*job, it, cpu_now->move->transpose((size_t)job->src_size), TILE_BYTES / job->src_size,
-                   0,    0};
+  turned_copy t = {.job = *job, .it = it, .transpose = cpu_now->move->transpose((size_t)job->src_size)};
+  /* Casts go through a block of the stack. */
+  const bool past = job->stream && job->dst == job->src && it->sizes[1] >= PAST_BYTES / job->src_size;
   t.job.stream = t.job.stream || rows_compete(it, job);
+  t.tile_rows = (past ? PAST_BYTES : TILE_BYTES) / job->src_size;
+  t.tile_columns = past ? PAST_COLUMNS : TILE_COLUMNS;
   t.down = (it->sizes[1] + t.tile_rows - 1) / t.tile_rows;
-  t.across = (it->sizes[0] + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  t.across = (it->sizes[0] + t.tile_columns - 1) / t.tile_columns;
   int64_t plane = it->sizes[0] * it->sizes[1], tiles = it->numel / plane * t.down * t.across;
   int64_t each = plane / (t.down * t.across); /* elements of a tile, on average */
   return tn_kit_host()->parallel_for(tiles, CPU_GRAIN / (each + 1) + 1, copy_tiles, &t);

@@ -183,6 +183,14 @@ TN_TEST(cpu_copy, transposes_of_every_size_and_element) {
   }
 }
 
+/* Target rows a multiple of 4 KiB apart are stored past the caches; where no cache holds the whole, in tiles of other
+ * sides: more than one of them both ways, with a part of a register square left over. */
+TN_TEST(cpu_copy, transposes_past_the_caches) {
+  check_turned(2048, 1301, TN_FLOAT32, TN_FLOAT32);
+  check_turned(4096, 1301, TN_FLOAT32, TN_FLOAT32);
+  check_turned(3072, 1037, TN_FLOAT64, TN_FLOAT64);
+}
+
 /* The source's short dim stands third, so planes are turned one by one; and three channels go innermost. */
 TN_TEST(cpu_copy, planes_and_channels_are_turned) {
   const int64_t sizes[][4] = {{5, 3, 33, 18}, {2, 40, 17, 66}};
