@@ -317,7 +317,7 @@ typedef struct cpu_isa {
   cpu_cast_fn (*cast)(tn_dtype dst, tn_dtype src);
   /* NULL: elements must be widened first (int64, float32 or float64, bool for any and all). */
   cpu_fold_fn (*fold)(uint32_t reduction, tn_dtype dtype);
-  cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype);
+  cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype, bool far); /* far: in memory */
   const cpu_gemm_kernel *gemm_f32;
   const cpu_gemm_kernel *gemm_f64;
   cpu_dot_fn dot_f32, dot_f64;

@@ -229,6 +229,36 @@ TN_TEST(cpu_reduce, shared_chunks_leave_the_bits_alone) {
   tn_tensor_release(x);
 }
 
+/* Sums and variances over the middle of a tensor that no cache holds, against those of its parts, which one does: rows
+ * that share a page, and rows of more than a page in two pieces, both with rows and elements left over. */
+TN_TEST(cpu_reduce, rows_from_memory_have_the_bits_of_rows_from_a_cache) {
+  enum { PARTS = 40, ROWS = 261 };
+  const int64_t lengths[] = {501, 1101}, rows = 0, middle = 1;
+  for (int k = 0; k < 2; ++k) {
+    tn_tensor *x, *sum, *var;
+    TN_CHECK_OK(tn_manual_seed(41));
+    TN_CHECK_OK(tn_rand(CPU_SIZES(PARTS, ROWS, lengths[k]), NULL, &x));
+    TN_CHECK_OK(tn_sum_dim(x, &middle, 1, false, TN_DTYPE_NONE, &sum));
+    TN_CHECK_OK(tn_var(x, &middle, 1, tn_int(1), false, &var));
+    for (int64_t i = 0; i < PARTS; ++i) {
+      tn_tensor *part, *far[2], *near[2];
+      TN_CHECK_OK(tn_select(x, 0, i, &part));
+      TN_CHECK_OK(tn_select(sum, 0, i, &far[0]));
+      TN_CHECK_OK(tn_select(var, 0, i, &far[1]));
+      TN_CHECK_OK(tn_sum_dim(part, &rows, 1, false, TN_DTYPE_NONE, &near[0]));
+      TN_CHECK_OK(tn_var(part, &rows, 1, tn_int(1), false, &near[1]));
+      for (int j = 0; j < 2; ++j) {
+        cpu_check_same_bits(far[j], near[j]);
+        tn_tensor_release(far[j]);
+        tn_tensor_release(near[j]);
+      }
+      tn_tensor_release(part);
+    }
+    tn_tensor *const made[] = {x, sum, var};
+    for (int j = 0; j < 3; ++j) tn_tensor_release(made[j]);
+  }
+}
+
 TN_TEST(cpu_reduce, nan_wins_and_the_first_of_equals_is_named) {
   float x[200];
   int64_t place;
