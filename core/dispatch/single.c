@@ -93,39 +93,13 @@ static tn_status make_pinned(const tn_op *op, const tn_value *args, tn_desc *des
   return tni_tensor_new_pinned(desc->dtype, desc->ndim, desc->sizes, tni_desc_strides(op, args, desc), target, out);
 }
 
-/* A row-major result that is not small, of a shape that is nothing special: what tni_tensor_new would check holds. */
-static tn_status make_plain(const tn_desc *desc, tn_device device, tn_tensor **out) {
-  tn_dim strides[TNI_INLINE_RANK], numel = 1;
-  const tn_dtype dtype = byte_of(&desc->dtype);
-  const unsigned ndim = byte_of(&desc->ndim);
-  const size_t itemsize = tn_kit_dtype_size(dtype);
-  const tni_backend *backend = tni_backend_get(device.backend);
-  bool plain = backend && ndim <= TNI_INLINE_RANK && (TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL) &&
-               device.index >= 0 && device.index < backend->n_devices;
-  for (unsigned i = ndim; plain && i-- > 0;) {
-    strides[i] = numel;
-    plain = desc->sizes[i] > 0 && !__builtin_mul_overflow(numel, desc->sizes[i], &numel);
-  }
-  if (!plain || numel > INT64_MAX / (int64_t)itemsize)
-    return tni_tensor_new(dtype, ndim, desc->sizes, NULL, device, out);
-  /* As a whole, for the same reason. */
-  const uint64_t word = (uint64_t)dtype | (uint64_t)ndim << 8 | (uint64_t)itemsize << 16 |
-                        (uint64_t)device.backend << 24 | (uint64_t)(uint16_t)device.index << 32;
-  tn_view like;
-  memcpy(&like.dtype, &word, sizeof word);
-  like.sizes = desc->sizes;
-  like.strides = strides;
-  like.numel = numel;
-  return tni_tensor_new_like(&like, word, itemsize, out);
-}
-
 static inline tn_status make_result(const tni_cell *cell, const tn_op *op, const tn_value *args, tn_desc *desc,
                                     tn_device device, tn_tensor **out) {
   if (TNI_LIKELY(byte_of(&desc->layout) == TN_DESC_CONTIGUOUS)) {
     *out = tni_tensor_small_new(byte_of(&desc->dtype), byte_of(&desc->ndim), desc->sizes, device,
                                 cell->small_bytes);
     if (TNI_LIKELY(*out != NULL)) return TN_OK;
-    return make_plain(desc, device, out);
+    return tni_tensor_new(byte_of(&desc->dtype), byte_of(&desc->ndim), desc->sizes, NULL, device, out);
   }
   return tni_tensor_new(desc->dtype, desc->ndim, desc->sizes, tni_desc_strides(op, args, desc), device, out);
 }
