@@ -93,9 +93,14 @@ TN_TEST(manifest, its_size_cannot_hold_up_a_start) {
     TN_CHECK_FAILS(parse(text, &m), TN_ERR_DATA, cases[i].words);
     free(text);
   }
-  char *text = many("interface i%zu 1\n", 200000); /* minutes, if each were held against all before it */
+#ifdef __SANITIZE_ADDRESS__ /* which looks for the end of a text whenever a function of the C library is given it */
+  enum { LINES = 10000 };
+#else
+  enum { LINES = 200000 }; /* minutes, if each were held against all before it */
+#endif
+  char *text = many("interface i%zu 1\n", LINES);
   TN_CHECK_OK(parse(text, &m));
-  TN_CHECK_INT(m->interfaces.count, 200000);
+  TN_CHECK_INT(m->interfaces.count, LINES);
   TN_CHECK_STR(m->interfaces.items[7].name, "i7");
   tni_manifest_free(m);
   free(text);
