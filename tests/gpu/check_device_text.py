@@ -26,7 +26,8 @@ TARGETS = [['-target', 'nvptx64-nvidia-cuda', '-Xclang', '-cl-ext=+cl_khr_fp64']
 
 def run_suites(program, suites, folder, **environment):
     # The plain runner takes suites as shell patterns, Criterion one filter a run.
-    criterion = '--filter' in subprocess.run([program, '--help'], capture_output=True, text=True).stdout
+    usage = subprocess.run([program, '--help'], capture_output=True, text=True)
+    criterion = '--filter' in usage.stdout + usage.stderr
     for suite in suites:
         arguments = ['--filter', suite + '/*'] if criterion else [suite + '.*']
         result = subprocess.run([program] + arguments, capture_output=True, text=True,
