@@ -50,6 +50,7 @@ tn_status tni_fork_admit_slow(tni_fork_state *state) {
 void tni_pool_forget(tni_pool *pool) {
   pool->generation = tni_fork_generation();
   pool->segments = NULL;
+  memset(pool->reserved, 0, sizeof pool->reserved);
   pool->streams = NULL;
   pool->pending = NULL;
   pool->current = pool->peak = 0;

@@ -84,6 +84,7 @@ struct tni_pool {
   _Atomic bool closed; /* its backend was unloaded: requests fail in words, nothing of it is called */
   _Atomic uint32_t purges;
   tni_segment *segments;
+  uint64_t reserved[TNI_KINDS]; /* bytes of the segments of a kind */
   tni_memory_stream *streams;
   tni_memory_block *pending; /* freed, but other streams still use them */
   tni_front *fronts;

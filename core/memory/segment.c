@@ -2,8 +2,9 @@
  *
  * Raw allocations: made, cut, joined, given back. The only file that calls a backend's alloc and free.
  *
- * Segments grow with what is reserved, between TNI_MEMORY_SEGMENT and TNI_MEMORY_SEGMENT_MOST, so that a large model
- * needs few raw allocations and a small one little memory. A request of more than half of that gets one of its own
+ * Segments grow with what is reserved of their kind, between TNI_MEMORY_SEGMENT and TNI_MEMORY_SEGMENT_MOST, so that a
+ * large model needs few raw allocations and a small one little memory: some large tensors and a few small ones are no
+ * reason for a large segment of small ones. A request of more than half of that gets one of its own
  * size.
  */
 #include "core/memory/memory_int.h"
@@ -65,11 +66,13 @@ void tni_raw_free(tni_pool *pool, const tn_memory *memory, void *stream) {
 
 uint64_t tni_segment_size(const tni_pool *pool, uint8_t kind, uint64_t size) {
   if (kind == TNI_KIND_WHOLE) return size;
-  uint64_t want = pool->stats.reserved_bytes / 8;
+  uint64_t want = pool->reserved[kind] / 8;
   if (want < TNI_MEMORY_SEGMENT) want = TNI_MEMORY_SEGMENT;
   if (want > TNI_MEMORY_SEGMENT_MOST) want = TNI_MEMORY_SEGMENT_MOST;
-  if (size > want / 2) want = size;
-  return tni_round_up(want, TNI_MEMORY_SEGMENT);
+  if (size <= want / 2) return tni_round_up(want, TNI_MEMORY_SEGMENT);
+  /* One of its own size: rounded as little as lets a slightly larger request find it free later. */
+  uint64_t step = size < TNI_MEMORY_SEGMENT ? TNI_MEMORY_SEGMENT : (uint64_t)1 << (59 - __builtin_clzll(size));
+  return tni_round_up(size, step);
 }
 
 static tni_memory_block *block_record(tni_pool *pool) {
@@ -109,6 +112,7 @@ tn_status tni_segment_new(tni_pool *pool, tni_memory_stream *stream, uint8_t kin
   }
   s->kind = kind;
   s->first = block;
+  pool->reserved[kind] += size;
   link_segment(pool, s);
   block->mem = s->memory.mem;
   block->address = s->memory.address;
@@ -202,6 +206,7 @@ void tni_segments_release(tni_pool *pool, bool all_done) {
     if (!is_free(b) || b->right) continue;
     tni_bins_take(&b->stream->bins[b->kind], b);
     tni_raw_free(pool, &s->memory, b->stream->stream);
+    pool->reserved[s->kind] -= s->memory.size_bytes;
     unlink_segment(pool, s);
     block_record_free(b);
     tni_free(s);

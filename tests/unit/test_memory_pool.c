@@ -63,6 +63,42 @@ TN_TEST(memory_pool, neighbours_join_in_every_order) {
   fake_end(&f, pool);
 }
 
+TN_TEST(memory_pool, segments_grow_with_what_is_reserved_of_their_kind) {
+  fake f;
+  fake_init(&f, false, false);
+  tni_pool *pool = fake_pool(&f, true, false);
+  tni_memory_block *large = fake_take(pool, 128 * MIB, NULL);
+  uint64_t before = fake_stats(pool).reserved_bytes;
+  tni_memory_block *medium = fake_take(pool, 300 * KIB, NULL); /* the first of its kind, whatever large ones hold */
+  TN_CHECK_INT(fake_stats(pool).reserved_bytes, before + 2 * MIB);
+  tni_memory_block *second = fake_take(pool, 2 * MIB, NULL); /* one more of many */
+  TN_CHECK_INT(fake_stats(pool).reserved_bytes, before + 2 * MIB + 16 * MIB);
+  tni_memory_free(large, NULL);
+  tni_memory_free(medium, NULL);
+  tni_memory_free(second, NULL);
+  tni_pool_purge(pool);
+  medium = fake_take(pool, 300 * KIB, NULL);
+  large = fake_take(pool, 2 * MIB, NULL); /* what was given back does not count */
+  TN_CHECK_INT(fake_stats(pool).reserved_bytes, 4 * MIB);
+  tni_memory_free(large, NULL);
+  tni_memory_free(medium, NULL);
+  fake_end(&f, pool);
+}
+
+TN_TEST(memory_pool, a_segment_of_one_request_is_hardly_larger) {
+  fake f;
+  fake_init(&f, false, false);
+  tni_pool *pool = fake_pool(&f, true, false);
+  const uint64_t sizes[] = {9 * MIB, 5 * MIB + 300 * KIB, 33 * MIB + 1, 3 * MIB};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    tni_memory_block *b = fake_take(pool, sizes[i], NULL);
+    TN_CHECK(fake_stats(pool).reserved_bytes <= sizes[i] + sizes[i] / 16);
+    tni_memory_free(b, NULL);
+    tni_pool_purge(pool);
+  }
+  fake_end(&f, pool);
+}
+
 TN_TEST(memory_pool, the_smallest_hole_that_fits_is_taken) {
   fake f;
   fake_init(&f, false, false);
