@@ -65,11 +65,16 @@ typedef struct parts {
   double *v[N_PARTS], *g[N_PARTS]; /* values; gradients for a gradient equal to the result */
 } parts;
 
-/* Row-major position of (a, b, x[0..nd)). */
-static int64_t at(const tn_dim *sizes, int nd, int64_t a, int64_t b, const int64_t *x) {
-  int64_t i = a * sizes[1] + b;
-  for (int d = 0; d < nd; d++) i = i * sizes[d + 2] + x[d];
+/* Row-major position of x[0..nd) in a plane of these sizes, and how many such a plane has. */
+static int64_t at(const tn_dim *plane, int nd, const int64_t *x) {
+  int64_t i = 0;
+  for (int d = 0; d < nd; d++) i = i * plane[d] + x[d];
   return i;
+}
+static int64_t area(const tn_dim *plane, int nd) {
+  int64_t n = 1;
+  for (int d = 0; d < nd; d++) n *= plane[d];
+  return n;
 }
 static bool next(int nd, const tn_dim *limits, int64_t *x) {
   for (int d = nd; d-- > 0; x[d] = 0)
@@ -77,36 +82,83 @@ static bool next(int nd, const tn_dim *limits, int64_t *x) {
   return false;
 }
 
+/* n neighbours along the last dim of the plane that the kernel walks over, one tap of the kernel, and what it meets
+ * there in the other plane: elements a stride apart. Positions of the first. Found once, for all pairs of channels. */
+typedef struct run {
+  int64_t small, big, tap, n;
+} run;
+
+static int small_of(const shape *s) { return s->transposed ? INPUT : RESULT; }
+static int big_of(const shape *s) { return s->transposed ? RESULT : INPUT; }
+
+static int64_t meets(const shape *s, int d, int64_t o, int64_t k) {
+  return o * s->stride[d] - s->padding[d] + k * s->dilation[d];
+}
+
+static run *runs_of(const shape *s, const parts *p, size_t *out_n) {
+  const tn_dim *small = p->sizes[small_of(s)] + 2, *big = p->sizes[big_of(s)] + 2, *kernel = p->sizes[WEIGHT] + 2;
+  const int last = s->nd - 1;
+  tn_dim lines[3] = {small[0], s->nd > 1 ? small[1] : 1, 1};
+  int64_t o[3] = {0}, k[3] = {0}, x[3];
+  lines[last] = 1;
+  run *runs = malloc((size_t)(area(lines, s->nd) * area(kernel, s->nd)) * sizeof *runs);
+  *out_n = 0;
+  do {
+    do {
+      run r = {0};
+      bool inside = true;
+      for (int d = 0; d < last; d++) {
+        x[d] = meets(s, d, o[d], k[d]);
+        inside &= x[d] >= 0 && x[d] < big[d];
+      }
+      for (o[last] = 0; inside && o[last] < small[last]; o[last]++) {
+        x[last] = meets(s, last, o[last], k[last]);
+        if (x[last] < 0 || x[last] >= big[last]) continue;
+        if (r.n++ == 0) r.small = at(small, s->nd, o), r.big = at(big, s->nd, x), r.tap = at(kernel, s->nd, k);
+      }
+      o[last] = 0;
+      if (r.n) runs[(*out_n)++] = r;
+    } while (next(s->nd, kernel, k));
+  } while (next(s->nd, lines, o));
+  return runs;
+}
+
+/* The terms of one run: into the result, or into the gradients of `in` and `*w`. Returns what is added to the latter. */
+static double add_run(const run *r, const double *in, int64_t in_step, double *out, int64_t out_step, double w,
+                      double *in_gradient) {
+  double sum = 0;
+  for (int64_t t = 0; t < r->n; t++) {
+    double *result = &out[t * out_step];
+    if (!in_gradient) {
+      *result += in[t * in_step] * w;
+    } else {
+      in_gradient[t * in_step] += *result * w;
+      sum += *result * in[t * in_step];
+    }
+  }
+  return sum;
+}
+
 /* Every term of the sums: backward adds to the gradients, else to the result. */
 static void each_term(const shape *s, parts *p, bool backward) {
-  int big = s->transposed ? RESULT : INPUT, small = s->transposed ? INPUT : RESULT;
-  tn_dim rows = p->sizes[WEIGHT][0] / s->groups, channels = p->sizes[WEIGHT][1];
+  size_t n_runs;
+  run *runs = runs_of(s, p, &n_runs);
+  const tn_dim *small = p->sizes[small_of(s)], *big = p->sizes[big_of(s)], *weight = p->sizes[WEIGHT];
+  const int64_t step = s->stride[s->nd - 1], rows = weight[0] / s->groups, channels = weight[1];
   for (int64_t n = 0; n < s->batch; n++)
-    for (int64_t r = 0; r < p->sizes[small][1]; r++)
+    for (int64_t r = 0; r < small[1]; r++)
       for (int64_t c = 0; c < channels; c++) {
-        int64_t o[3] = {0};
-        do {
-          int64_t k[3] = {0}, i = at(p->sizes[small], s->nd, n, r, o);
-          do {
-            int64_t x[3];
-            bool inside = true;
-            for (int d = 0; d < s->nd; d++) {
-              x[d] = o[d] * s->stride[d] - s->padding[d] + k[d] * s->dilation[d];
-              inside &= x[d] >= 0 && x[d] < p->sizes[big][d + 2];
-            }
-            if (!inside) continue;
-            int64_t j = at(p->sizes[big], s->nd, n, r / rows * channels + c, x);
-            int64_t w = at(p->sizes[WEIGHT], s->nd, r, c, k);
-            int64_t in = s->transposed ? i : j, out = s->transposed ? j : i;
-            if (backward) {
-              p->g[INPUT][in] += p->v[RESULT][out] * p->v[WEIGHT][w];
-              p->g[WEIGHT][w] += p->v[RESULT][out] * p->v[INPUT][in];
-            } else {
-              p->v[RESULT][out] += p->v[INPUT][in] * p->v[WEIGHT][w];
-            }
-          } while (next(s->nd, &p->sizes[WEIGHT][2], k));
-        } while (next(s->nd, &p->sizes[small][2], o));
+        int64_t i = (n * small[1] + r) * area(small + 2, s->nd);
+        int64_t j = (n * big[1] + r / rows * channels + c) * area(big + 2, s->nd);
+        int64_t w = (r * channels + c) * area(weight + 2, s->nd);
+        for (const run *q = runs; q < runs + n_runs; q++) {
+          int64_t in = s->transposed ? i + q->small : j + q->big, out = s->transposed ? j + q->big : i + q->small;
+          double sum = add_run(q, p->v[INPUT] + in, s->transposed ? 1 : step, p->v[RESULT] + out,
+                               s->transposed ? step : 1, p->v[WEIGHT][w + q->tap], backward ? p->g[INPUT] + in : NULL);
+          p->g[WEIGHT][w + q->tap] += sum;
+        }
       }
+  free(runs);
 }
 
 static void add_bias(const shape *s, parts *p, bool backward) {

@@ -91,9 +91,12 @@ double *rt_index(const rt *t, const int64_t *index) {
 }
 
 double *rt_at(const rt *t, int64_t i) {
-  int64_t index[RT_RANK];
-  rt_unravel(t, i, index);
-  return rt_index(t, index);
+  int64_t offset = 0;
+  for (int d = t->nd - 1; d >= 0; d--) {
+    offset += i % t->n[d] * t->st[d];
+    i /= t->n[d];
+  }
+  return t->p + offset;
 }
 
 int rt_dim(const rt *t, int64_t dim) {

@@ -10,9 +10,12 @@
 static rt *product(const rt *a, const rt *b) {
   rt *out = rt_new(2, (int64_t[]){a->n[0], b->n[1]});
   for (int64_t i = 0; i < a->n[0]; i++)
-    for (int64_t j = 0; j < b->n[1]; j++)
-      for (int64_t k = 0; k < a->n[1]; k++)
-        out->p[i * b->n[1] + j] += *rt_index(a, (int64_t[]){i, k}) * *rt_index(b, (int64_t[]){k, j});
+    for (int64_t j = 0; j < b->n[1]; j++) {
+      const double *row = a->p + i * a->st[0], *column = b->p + j * b->st[1];
+      double sum = 0;
+      for (int64_t k = 0; k < a->n[1]; k++) sum += row[k * a->st[1]] * column[k * b->st[0]];
+      out->p[i * b->n[1] + j] = sum;
+    }
   return out;
 }
 

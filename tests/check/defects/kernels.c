@@ -210,20 +210,29 @@ static tn_status sum(tn_call *call, const tn_value *args, tn_value *out) {
   return TN_OK;
 }
 
+/* All elements, row-major; freed by the caller. */
+static double *doubles(const tn_view *v) {
+  double *all = malloc((size_t)v->numel * sizeof *all + 1);
+  for (int64_t i = 0; all && i < v->numel; i++) all[i] = load(at(v, v, i), v->dtype);
+  return all;
+}
+
 static tn_status mm(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call;
   const tn_view *o = out->u.v, *a = args[0].u.v, *b = args[1].u.v;
-  int64_t inner = a->sizes[1], rows = o->sizes[0], columns = o->sizes[1];
-  if (HAS(DEFECT_BLOCK) && inner > 256) inner = 256;
-  for (int64_t i = 0; i < rows * columns; i++) {
-    const char *x = (char *)a->data + i / columns * a->strides[0] * a->itemsize;
-    const char *y = (char *)b->data + i % columns * b->strides[1] * b->itemsize;
+  const int64_t all = a->sizes[1], rows = o->sizes[0], columns = o->sizes[1];
+  const int64_t inner = HAS(DEFECT_BLOCK) && all > 256 ? 256 : all;
+  double *x = doubles(a), *y = doubles(b);
+  for (int64_t i = 0; x && y && i < rows * columns; i++) {
+    const double *row = x + i / columns * all, *column = y + i % columns;
     double dot = 0;
-    for (int64_t k = 0; k < inner; k++)
-      dot += load(x + k * a->strides[1] * a->itemsize, a->dtype) * load(y + k * b->strides[0] * b->itemsize, b->dtype);
+    for (int64_t k = 0; k < inner; k++) dot += row[k] * column[k * columns];
     put(o, i, dot);
   }
-  return TN_OK;
+  const bool whole = x && y;
+  free(x);
+  free(y);
+  return whole ? TN_OK : TN_FAIL(TN_ERR_OUT_OF_MEMORY, "acme: no memory for a product");
 }
 
 static tn_status copy(tn_call *call, const tn_value *args, tn_value *out) {
