@@ -65,9 +65,11 @@ bool compare(const op_case *c, const char *what, const tn_tensor *t, const rt *e
 /* ------------------------------------------------------------------ walking */
 
 /* Calls fn for every case of a family ("reduce" = registry/ops/reduce.yaml): operators x samples x dtypes. Fails
- * the test with the number of findings. Stress builds take the first sample of each operator only. */
+ * the test with the number of findings. */
 typedef void (*case_fn)(const tn_op *op, const tn_sample *sample, tn_dtype dtype);
 void each_case(const char *family, case_fn fn);
+/* The same with the first sample of each operator only, for a check that calls each case very often. */
+void each_first_case(const char *family, case_fn fn);
 /* The same with float64 only, for gradients. */
 void each_float64_case(const char *family, case_fn fn);
 bool in_family(const tn_op *op, const char *family);

@@ -17,7 +17,9 @@
   TN_TEST(ops_##family, second_gradient_matches_differences) {                                     \
     each_float64_case(#family, check_second_gradient);                                             \
   }                                                                                                \
-  TN_TEST(ops_##family, failed_allocations_leave_no_trace) { each_case(#family, check_failing_allocations); }
+  TN_TEST(ops_##family, failed_allocations_leave_no_trace) {                                       \
+    each_first_case(#family, check_failing_allocations);                                           \
+  }
 
 FAMILY(create)
 FAMILY(random)

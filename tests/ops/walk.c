@@ -67,7 +67,7 @@ bool may_decline(const tn_op *op, tn_dtype dtype, tn_status status) {
   return dtype != TN_FLOAT32 && dtype != TN_FLOAT64;
 }
 
-static void each(const char *family, tn_dtype_mask dtypes, case_fn fn) {
+static void each(const char *family, tn_dtype_mask dtypes, bool all_samples, case_fn fn) {
   TN_CHECK_OK(tn_init());
   findings = 0;
   for (size_t i = 0; i < tni_op_count(); i++) {
@@ -76,17 +76,16 @@ static void each(const char *family, tn_dtype_mask dtypes, case_fn fn) {
     for (const tn_sample *s = first_sample(op); s && s->op && strcmp(s->op, op->name) == 0; s++) {
       for (tn_dtype dtype = TN_BOOL; dtype <= TN_FLOAT64; dtype++)
         if (dtypes & TN_DTYPE_BIT(dtype)) fn(op, s, dtype), ref_reset();
-#ifdef TN_STRESS
-      break;
-#endif
+      if (!all_samples) break;
     }
   }
   if (findings) printf("\n");
   TN_CHECK_INT(findings, 0);
 }
 
-void each_case(const char *family, case_fn fn) { each(family, TN_DTYPES_ALL, fn); }
-void each_float64_case(const char *family, case_fn fn) { each(family, TN_DTYPE_BIT(TN_FLOAT64), fn); }
+void each_case(const char *family, case_fn fn) { each(family, TN_DTYPES_ALL, true, fn); }
+void each_first_case(const char *family, case_fn fn) { each(family, TN_DTYPES_ALL, false, fn); }
+void each_float64_case(const char *family, case_fn fn) { each(family, TN_DTYPE_BIT(TN_FLOAT64), true, fn); }
 
 /* ------------------------------------------------------------------ comparing */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Allocation failures, for test programs that carry the core in themselves (unit, autograd, ops). In the
- * stress build the n-th allocation inside one call fails, n = 1, 2, ..., until the call makes fewer than n; in
- * every other build the call runs once. So the tests and their names are the same everywhere.
+ * stress build (TN_STRESS, as the preset asan has it) the n-th allocation inside one call fails, n = 1, 2, ...,
+ * until the call makes fewer than n; in every other build the call runs once. So the tests and their names are
+ * the same everywhere.
  */
 #ifndef TN_STRESS_H
 #define TN_STRESS_H
