@@ -67,6 +67,9 @@ choose_tools() {
   build_options=()
   configure_options=("-DPython3_EXECUTABLE=$python")
   command -v ninja >/dev/null && configure_options+=(-G Ninja) && build_options=(-- -k 0)
-  command -v ccache >/dev/null && configure_options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+  if command -v ccache >/dev/null; then
+    configure_options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} # what two trees compile alike is compiled once
+  fi
   python3_with_yaml=$python
 }
