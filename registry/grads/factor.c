@@ -139,6 +139,164 @@ done:
   return tni_grads(status, grad_ins, 2);
 }
 
+/* ------------------------------------------------------------------ LU */
+
+/* x[.., :rows, first : first + columns] */
+static tn_status block(tn_tensor *x, tn_dim rows, tn_dim first, tn_dim columns, tn_tensor **out) {
+  tn_tensor *t = NULL;
+  tn_status status = tn_narrow(x, -2, TN_DIM(0), rows, &t);
+  if (status == TN_OK) status = tn_narrow(t, -1, first, columns, out);
+  tn_tensor_release(t);
+  return status;
+}
+
+static tn_status joined(tn_tensor *a, tn_tensor *b, int64_t dim, tn_tensor **out) {
+  return tn_cat((tn_tensor *[]){a, b}, 2, dim, out);
+}
+
+/* A square factor whose first columns are l, with ones on its diagonal, and zeros elsewhere. */
+static tn_status unit_lower(tn_tensor *l, tn_tensor **out) {
+  uint32_t n = tni_ndim(l);
+  tn_dim m = tn_tensor_sizes(l)[n - 2], sizes[TN_MAX_RANK];
+  tn_options options = {.dtype = tn_tensor_dtype(l), .has_device = true, .device = tn_tensor_device(l)};
+  tn_tensor *t[3] = {NULL};
+  tn_status status;
+  for (uint32_t i = 0; i < n; i++) sizes[i] = tn_tensor_sizes(l)[i];
+  sizes[n - 1] = TN_DIM_SUB(m, sizes[n - 1]);
+  TNI_STEP(tn_new_zeros(l, sizes, n, NULL, &t[0]));
+  TNI_STEP(joined(l, t[0], -1, &t[1]));
+  TNI_STEP(tn_eye(m, &options, &t[2]));
+  TNI_STEP(tn_add(t[1], t[2], tn_int(1), out));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* The same swaps of m rows: those beyond the pivots stay where they are. */
+static tn_status more_pivots(tn_tensor *pivots, tn_dim m, tn_tensor **out) {
+  uint32_t n = tni_ndim(pivots);
+  tn_dim k = tn_tensor_sizes(pivots)[n - 1], sizes[TN_MAX_RANK];
+  tn_options options = {.dtype = TN_INT32, .has_device = true, .device = tn_tensor_device(pivots)};
+  tn_tensor *t[2] = {NULL};
+  tn_status status;
+  for (uint32_t i = 0; i < n; i++) sizes[i] = tn_tensor_sizes(pivots)[i];
+  sizes[n - 1] = TN_DIM_SUB(m, k);
+  TNI_STEP(tn_arange_start(tn_int(TN_DIM_INT(k) + 1), tn_int(TN_DIM_INT(m) + 1), &options, &t[0]));
+  TNI_STEP(tn_expand(t[0], sizes, n, false, &t[1]));
+  TNI_STEP(joined(pivots, t[1], -1, out));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* tril(L^T gL, -1) + triu(gU U^T) - gV V^T of L = l + 1, U = [U1 V]: what stands between the inverses, k x k. */
+static tn_status lu_inside(tn_tensor *lu, tn_tensor *l, tn_tensor *g, tn_tensor *gl, tn_dim k,
+                           tn_tensor **out) {
+  tn_tensor *t[13] = {NULL};
+  tn_dim n = tn_tensor_sizes(lu)[tni_ndim(lu) - 1];
+  tn_status status;
+  TNI_STEP(turned_times(l, gl, &t[0]));
+  TNI_STEP(block(gl, k, TN_DIM(0), k, &t[1]));
+  TNI_STEP(tn_add(t[0], t[1], tn_int(1), &t[2]));
+  TNI_STEP(tn_tril(t[2], -1, &t[3]));
+  TNI_STEP(block(lu, k, TN_DIM(0), n, &t[4]));
+  TNI_STEP(tn_triu(t[4], 0, &t[5]));
+  TNI_STEP(block(g, k, TN_DIM(0), n, &t[6]));
+  TNI_STEP(tn_triu(t[6], 0, &t[7]));
+  TNI_STEP(times_turned(t[7], t[5], &t[8]));
+  TNI_STEP(tn_triu(t[8], 0, &t[9]));
+  TNI_STEP(tn_add(t[3], t[9], tn_int(1), &t[10]));
+  if (TN_DIM_EQ(n, k)) {
+    *out = tni_take(&t[10]);
+  } else {
+    TNI_STEP(block(g, k, k, TN_DIM_SUB(n, k), &t[11]));
+    TNI_STEP(block(lu, k, k, TN_DIM_SUB(n, k), &t[12]));
+    tn_tensor_release(tni_take(&t[8]));
+    TNI_STEP(times_turned(t[11], t[12], &t[8]));
+    TNI_STEP(tn_sub(t[10], t[8], tn_int(1), out));
+  }
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: A pivot check_errors. With A = P L [U1 V], L squared by columns of the identity:
+ * gA = P L^-T [inside U1^-T, gV], and below what is inside stand the rows of gL that U1 has no row for. P L^-T is the
+ * solution with the factors L and 1, adjoint; for tall matrices it takes rows x rows of memory, as a P written out
+ * would. S. Axen's derivation for rectangular matrices (sethaxen.com, 2021) has the same parts. */
+TN_GRAD(linalg_lu_factor_ex) {
+  tn_tensor *lu = ctx->outs[0], *g = grad_outs[0], *t[13] = {NULL};
+  if (!g) return TN_OK;
+  uint32_t ndim = tni_ndim(lu);
+  tn_dim m = tn_tensor_sizes(lu)[ndim - 2], n = tn_tensor_sizes(lu)[ndim - 1], k = TN_DIM_MIN(m, n);
+  tn_status status;
+  TNI_STEP(block(lu, m, TN_DIM(0), k, &t[0]));
+  TNI_STEP(tn_tril(t[0], -1, &t[1]));
+  TNI_STEP(block(g, m, TN_DIM(0), k, &t[2]));
+  TNI_STEP(tn_tril(t[2], -1, &t[3]));
+  TNI_STEP(lu_inside(lu, t[1], g, t[3], k, &t[4]));
+  TNI_STEP(tn_narrow(t[3], -2, k, TN_DIM_SUB(m, k), &t[5]));
+  TNI_STEP(joined(t[4], t[5], -2, &t[6]));
+  TNI_STEP(block(lu, k, TN_DIM(0), k, &t[7]));
+  TNI_STEP(turn(t[7], &t[8]));
+  TNI_STEP(tn_linalg_solve_triangular(t[8], t[6], false, false, false, &t[9]));
+  TNI_STEP(block(g, m, k, TN_DIM_SUB(n, k), &t[10]));
+  tn_tensor_release(tni_take(&t[6]));
+  TNI_STEP(joined(t[9], t[10], -1, &t[6]));
+  TNI_STEP(unit_lower(t[1], &t[11]));
+  TNI_STEP(more_pivots(ctx->outs[1], m, &t[12]));
+  TNI_STEP(tn_linalg_lu_solve(t[11], t[12], t[6], true, true, &grad_ins[0]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* x, or x^T where the unknown stands on the left. */
+static tn_status as_columns(tn_tensor *x, bool left, tn_tensor **out) {
+  if (!left) return turn(x, out);
+  *out = tn_tensor_retain(x);
+  return TN_OK;
+}
+
+/* With A x = b and A^T y = h, gA = -y x^T; gU = -triu(w x^T) and gL = -tril(z (U x)^T, -1), where w = U^-T h and
+ * z = L^-T w is P^T y. */
+static tn_status lu_pair(tn_tensor *lu, tn_tensor *x, tn_tensor *h, tn_tensor **out) {
+  tn_tensor *t[11] = {NULL};
+  tn_status status;
+  TNI_STEP(turn(lu, &t[0]));
+  TNI_STEP(tn_linalg_solve_triangular(t[0], h, false, true, false, &t[1]));
+  TNI_STEP(tn_linalg_solve_triangular(t[0], t[1], true, true, true, &t[2]));
+  TNI_STEP(tn_triu(lu, 0, &t[3]));
+  TNI_STEP(tn_matmul(t[3], x, &t[4]));
+  TNI_STEP(times_turned(t[1], x, &t[5]));
+  TNI_STEP(tn_triu(t[5], 0, &t[6]));
+  TNI_STEP(times_turned(t[2], t[4], &t[7]));
+  TNI_STEP(tn_tril(t[7], -1, &t[8]));
+  TNI_STEP(tn_add(t[6], t[8], tn_int(1), &t[9]));
+  TNI_STEP(tn_neg(t[9], out));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
+
+/* args: LU pivots B left adjoint. gB solves the adjoint system; which of the two has A itself, and not A^T, on its
+ * left decides who is x and who is h (X A = B is A^T X^T = B^T). */
+TN_GRAD(linalg_lu_solve) {
+  tn_tensor *lu = ctx->args[0].u.t, *g = grad_outs[0], *t[3] = {NULL};
+  bool left = ctx->args[3].u.i, adjoint = ctx->args[4].u.i, direct = left != adjoint;
+  tn_status status;
+  TNI_STEP(tn_linalg_lu_solve(lu, ctx->args[1].u.t, g, left, !adjoint, &t[0]));
+  if (ctx->wanted & 1) {
+    TNI_STEP(as_columns(direct ? ctx->outs[0] : t[0], left, &t[1]));
+    TNI_STEP(as_columns(direct ? g : ctx->args[2].u.t, left, &t[2]));
+    TNI_STEP(lu_pair(lu, t[1], t[2], &grad_ins[0]));
+  }
+  if (ctx->wanted & 2) grad_ins[1] = tni_take(&t[0]);
+done:
+  TNI_RELEASE(t);
+  return tni_grads(status, grad_ins, 2);
+}
+
 /* ------------------------------------------------------------------ determinants */
 
 /* x[.., None, None] */

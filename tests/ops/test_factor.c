@@ -289,3 +289,38 @@ TN_TEST(ops_factor_by_hand, a_singular_determinant_has_a_derivative) {
   for (int i = 0; i < 9; i++) TN_CHECK_DOUBLE(((double *)tn_tensor_data(tn_grad(a)))[i], cofactors[i], 1e-12);
   TN_CHECK_OK(tn_scope_end(scope));
 }
+
+/* The gradients of `a` and `b` through whatever makes x of them; x weighted so that no two elements matter alike. */
+static void gradients_of(tn_tensor *x, tn_tensor *a, tn_tensor *b, tn_tensor **out) {
+  TN_CHECK_OK(tn_backward_run(tns_sum(tns_mul(x, x), TN_DTYPE_NONE), NULL));
+  tn_tensor *leaves[2] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    out[i] = tns_clone(tn_grad(leaves[i]), TN_MEMORY_FORMAT_NONE);
+    TN_CHECK_OK(tn_set_grad(leaves[i], NULL));
+  }
+}
+
+/* x by the factors, in each of the four ways, has the gradients of x by linalg_solve: pivots that move rows, and stacks. */
+TN_TEST(ops_factor_by_hand, solving_by_factors_has_the_gradient_of_solving) {
+  const int64_t sizes[] = {1, 3, 9, 50};
+  for (int i = 0; i < 4; i++)
+    for (int left = 0; left < 2; left++)
+      for (int adjoint = 0; adjoint < 2; adjoint++) {
+        tn_scope *scope = open_scope();
+        int64_t n = sizes[i];
+        tn_tensor *a = numbers(2, n, n), *b = left ? numbers(2, n, 2) : numbers(2, 2, n);
+        tn_tensor *by_hand[2], *by_solve[2];
+        tn_tensor *lu = NULL, *pivots = NULL, *info = NULL;
+        TN_CHECK_OK(tn_set_requires_grad(a, true));
+        TN_CHECK_OK(tn_set_requires_grad(b, true));
+        TN_CHECK_OK(tn_linalg_lu_factor_ex(a, true, true, &lu, &pivots, &info));
+        tn_scope_add(lu), tn_scope_add(pivots), tn_scope_add(info);
+        gradients_of(tns_linalg_lu_solve(lu, pivots, b, left, adjoint), a, b, by_hand);
+        gradients_of(tns_linalg_solve(adjoint ? turned(a) : a, b, left), a, b, by_solve);
+        for (int k = 0; k < 2; k++) {
+          double scale = largest(by_solve[k]);
+          TN_CHECK(largest(tns_sub(by_hand[k], by_solve[k], tn_int(1))) <= 1e-10 * (1 + scale));
+        }
+        TN_CHECK_OK(tn_scope_end(scope));
+      }
+}
