@@ -6,11 +6,50 @@
  */
 #include "test_cpu.h"
 
-/* c[i][j] of a (m x k) and b (k x n). */
-static double product_at(const double *a, const double *b, int64_t n, int64_t k, int64_t i, int64_t j) {
-  double sum = 0;
-  for (int64_t p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
-  return sum;
+/* Note [Error of a product]
+ * An element S of a product is a sum of k products in an order that is the kernel's own. Every addition rounds its
+ * partial sum by at most u of it (u: half of the dtype's epsilon). The worst case, k u sum |a b|, says little where k
+ * is large. The operands here have signs by chance: in any order, the partial sum of p products lies about p / k S, and
+ * commonly N sqrt(p / k (1 - p / k)) from there, where N^2 is the sum of all (a b)^2; the mean square of such a path is
+ * S^2 / 3 + N^2 / 6. Roundings have signs by chance as well, and a deviation of 1 / sqrt 3 of the most; that of the
+ * error is then at most d = u sqrt(k (S^2 / 3 + N^2 / 6) / 3). These tests look at some 10^7 elements. What is as rare
+ * as one of them is 5 deviations of one chance, and of two that multiply, path and roundings, 3.5 each: 12 d, which is
+ * 4 u sqrt(k (S^2 + N^2 / 2)). (N. Higham and T. Mary, A new approach to probabilistic rounding error analysis, SIAM J.
+ * Sci. Comput. 41, 2019, bounds every path by sum |a b|, which for k = 1000 is 24 N.) Since S and N grow as sqrt(k) the
+ * error of a long sum grows as k: a tolerance in sqrt(k) is too little for it, and too much for a short one.
+ *
+ * The sum to compare with is made in long double: in double it would be as wrong as a kernel for float64. */
+typedef struct exact_product {
+  double value, tolerance;
+} exact_product;
+
+/* u of the dtype that sums have, and of the result's where that is another; of integers 0: they are exact. */
+static double unit_of_sums(tn_dtype dtype) {
+  if (dtype == TN_FLOAT64) return 0x1p-53;
+  return dtype == TN_FLOAT32 || dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? 0x1p-24 : 0;
+}
+static double unit_of_result(tn_dtype dtype) {
+  return dtype == TN_FLOAT16 ? 0x1p-11 : dtype == TN_BFLOAT16 ? 0x1p-8 : 0;
+}
+
+/* c[i][j] of a (m x k) and b (k x n), and how far from it a result of this dtype may lie: see Note [Error of a product]. */
+static exact_product product_at(const double *a, const double *b, int64_t n, int64_t k, int64_t i, int64_t j,
+                                tn_dtype dtype) {
+  long double sum = 0, squares = 0;
+  for (int64_t p = 0; p < k; ++p) {
+    long double product = (long double)a[i * k + p] * b[p * n + j];
+    sum += product;
+    squares += product * product;
+  }
+  double value = (double)sum;
+  double sums = 4 * unit_of_sums(dtype) * sqrt((double)k * (value * value + (double)squares / 2));
+  return (exact_product){value, sums + unit_of_result(dtype) * fabs(value)};
+}
+
+/* f v + g c: each of the three operations rounds once more. */
+static exact_product with_added(exact_product c, double f, double v, double g, tn_dtype dtype) {
+  double value = f * v + g * c.value, most = fabs(f * v) + fabs(g * c.value);
+  return (exact_product){value, fabs(g) * c.tolerance + 3 * unit_of_sums(dtype) * most};
 }
 
 /* A matrix of rows x columns that lies transposed in memory, or with a gap behind each row, or has one row for all
@@ -32,14 +71,15 @@ static tn_tensor *matrix(int64_t rows, int64_t columns, tn_dtype dtype, int layo
   return part;
 }
 
-static void check_product(int64_t m, int64_t n, int64_t k, tn_dtype dtype, int layout_a, int layout_b,
-                          double tolerance) {
+static void check_product(int64_t m, int64_t n, int64_t k, tn_dtype dtype, int layout_a, int layout_b) {
   tn_tensor *a = matrix(m, k, dtype, layout_a, 1), *b = matrix(k, n, dtype, layout_b, 2), *c = NULL;
   TN_CHECK_OK(tn_mm(a, b, &c));
   double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(c);
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      TN_CHECK_DOUBLE(z[i * n + j], product_at(x, y, n, k, i, j), tolerance * (1 + sqrt((double)k)));
+    for (int64_t j = 0; j < n; ++j) {
+      exact_product exact = product_at(x, y, n, k, i, j, dtype);
+      TN_CHECK_DOUBLE(z[i * n + j], exact.value, exact.tolerance);
+    }
   free(x);
   free(y);
   free(z);
@@ -56,25 +96,25 @@ TN_TEST(cpu_gemm, sizes_around_the_register_tile_in_every_layout) {
     for (int j = 0; j < TILE_SIZES; ++j)
       for (int layouts = 0; layouts < LAYOUTS * LAYOUTS; ++layouts) {
         int64_t m = tile_sizes[i], n = tile_sizes[j], k = tile_sizes[(i + j + layouts) % TILE_SIZES];
-        check_product(m, n, k, TN_FLOAT32, layouts % LAYOUTS, layouts / LAYOUTS, 8e-7);
-        check_product(m, n, k, TN_FLOAT64, layouts % LAYOUTS, layouts / LAYOUTS, 1e-15);
+        check_product(m, n, k, TN_FLOAT32, layouts % LAYOUTS, layouts / LAYOUTS);
+        check_product(m, n, k, TN_FLOAT64, layouts % LAYOUTS, layouts / LAYOUTS);
       }
 }
 
 TN_TEST(cpu_gemm, sizes_beyond_the_blocks) {
-  check_product(300, 300, 70, TN_FLOAT32, ROWS, ROWS, 8e-7);
-  check_product(17, 1100, 33, TN_FLOAT32, GAPS, TRANSPOSED, 8e-7);
-  check_product(33, 40, 1000, TN_FLOAT32, TRANSPOSED, GAPS, 8e-7);
-  check_product(64, 128, 784, TN_FLOAT32, ROWS, TRANSPOSED, 8e-7);
-  check_product(1, 500, 300, TN_FLOAT32, ROWS, TRANSPOSED, 8e-7);
-  check_product(500, 1, 300, TN_FLOAT64, TRANSPOSED, ROWS, 1e-15);
+  check_product(300, 300, 70, TN_FLOAT32, ROWS, ROWS);
+  check_product(17, 1100, 33, TN_FLOAT32, GAPS, TRANSPOSED);
+  check_product(33, 40, 1000, TN_FLOAT32, TRANSPOSED, GAPS);
+  check_product(64, 128, 784, TN_FLOAT32, ROWS, TRANSPOSED);
+  check_product(1, 500, 300, TN_FLOAT32, ROWS, TRANSPOSED);
+  check_product(500, 1, 300, TN_FLOAT64, TRANSPOSED, ROWS);
 }
 
 TN_TEST(cpu_gemm, halves_are_computed_in_float32_and_integers_wrap) {
   for (int layouts = 0; layouts < LAYOUTS * LAYOUTS; ++layouts) {
-    check_product(15, 33, 40, TN_FLOAT16, layouts % LAYOUTS, layouts / LAYOUTS, 2e-3);
-    check_product(15, 33, 40, TN_BFLOAT16, layouts % LAYOUTS, layouts / LAYOUTS, 2e-2);
-    check_product(15, 33, 40, TN_INT32, layouts % LAYOUTS, layouts / LAYOUTS, 0);
+    check_product(15, 33, 40, TN_FLOAT16, layouts % LAYOUTS, layouts / LAYOUTS);
+    check_product(15, 33, 40, TN_BFLOAT16, layouts % LAYOUTS, layouts / LAYOUTS);
+    check_product(15, 33, 40, TN_INT32, layouts % LAYOUTS, layouts / LAYOUTS);
   }
   tn_tensor *a = cpu_tensor(CPU_SIZES(2, 3), TN_INT8, 100, 101, 1), *b, *c;
   TN_CHECK_OK(tn_t(a, &b));
@@ -114,8 +154,10 @@ TN_TEST(cpu_gemm, addmm_adds_a_broadcast_row) {
   TN_CHECK_OK(tn_addmm(bias, a, b, tn_float(0.5), tn_float(-2), &c));
   double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(c), *v = cpu_values(bias);
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      TN_CHECK_DOUBLE(z[i * n + j], 0.5 * v[j] - 2 * product_at(x, y, n, k, i, j), 1e-5);
+    for (int64_t j = 0; j < n; ++j) {
+      exact_product exact = with_added(product_at(x, y, n, k, i, j, TN_FLOAT32), 0.5, v[j], -2, TN_FLOAT32);
+      TN_CHECK_DOUBLE(z[i * n + j], exact.value, exact.tolerance);
+    }
   free(x);
   free(y);
   free(z);
@@ -142,9 +184,10 @@ static void check_added(int64_t m, int64_t n, int64_t k, tn_tensor *added, tn_sc
   double f = beta.kind == TN_VAL_FLOAT ? beta.u.f : (double)beta.u.i;
   double g = alpha.kind == TN_VAL_FLOAT ? alpha.u.f : (double)alpha.u.i;
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      TN_CHECK_DOUBLE(z[i * n + j], f * v[i * n + j] + g * product_at(x, y, n, k, i, j),
-                      dtype == TN_INT32 ? 0 : 2e-6 * (1 + sqrt((double)k)));
+    for (int64_t j = 0; j < n; ++j) {
+      exact_product exact = with_added(product_at(x, y, n, k, i, j, dtype), f, v[i * n + j], g, dtype);
+      TN_CHECK_DOUBLE(z[i * n + j], exact.value, exact.tolerance);
+    }
   free(x), free(y), free(z), free(v);
   tn_tensor *all[] = {a, b, c, d, spread, whole};
   for (int i = 0; i < 6; ++i) tn_tensor_release(all[i]);
