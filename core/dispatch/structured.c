@@ -243,7 +243,10 @@ static tn_status draw_random(tn_call *call, tni_step *step, tn_device device) {
     if (step->args[i].kind == TN_VAL_GENERATOR) generator = step->args[i].u.g;
   if (!generator) TN_TRY(tn_generator_default(device, &generator));
   int64_t numel = step->result[0] ? step->result[0]->view.numel : 0;
-  tni_generator_draw(generator, (uint64_t)op->rng(step->args, numel), &call->rng_seed, &call->rng_offset);
+  tn_generator_state first;
+  TN_TRY(tn_generator_draw(generator, (uint64_t)op->rng(step->args, numel), &first));
+  call->rng_seed = first.seed;
+  call->rng_offset = first.offset;
   return TN_OK;
 }
 

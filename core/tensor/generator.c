@@ -33,12 +33,13 @@ void tn_generator_release(tn_generator *generator) {
 
 uint64_t tni_generator_seed(void) { return atomic_load(&manual_seed); }
 
-void tni_generator_draw(tn_generator *generator, uint64_t n, uint64_t *out_seed, uint64_t *out_offset) {
+tn_status tn_generator_draw(tn_generator *generator, uint64_t n, tn_generator_state *out_first) {
+  if (!generator || !out_first) return tn_fail(TN_ERR_INVALID_ARGUMENT, "tn_generator_draw: an argument is NULL");
   tni_mutex_lock(&mutex);
-  *out_seed = generator->state.seed;
-  *out_offset = generator->state.offset;
+  *out_first = generator->state;
   generator->state.offset += n;
   tni_mutex_unlock(&mutex);
+  return TN_OK;
 }
 
 tn_status tn_generator_get_state(tn_generator *generator, tn_generator_state *out_state) {

@@ -7,8 +7,6 @@
 
 #include "core/tensor/tensor.h"
 
-/* Takes n counters: the stream's seed and the first counter of the range. Any thread. */
-void tni_generator_draw(tn_generator *generator, uint64_t n, uint64_t *out_seed, uint64_t *out_offset);
 /* The seed that a backend's generators get when it is opened: tn_manual_seed's last, else a fixed one. */
 uint64_t tni_generator_seed(void);
 

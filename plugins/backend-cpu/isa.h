@@ -253,6 +253,13 @@ typedef struct cpu_matrix {
   int64_t row, col;
 } cpu_matrix;
 
+/* Weights are kept if the first 53 bits of their counter's Philox words are below `kept`; see per-isa/attention.c. */
+typedef struct cpu_dropout {
+  uint64_t seed, offset;
+  uint64_t kept; /* the probability times 2^53, rounded up; 0: no dropout */
+  double scale;  /* of what is kept */
+} cpu_dropout;
+
 /* Some rows of queries against some keys of one head; see per-isa/attention.inc. All of one floating type, tables
  * [CPU_TILE][CPU_TILE]; "turned" is transposed, [width][CPU_TILE]; other operands are rows, as wide as whole panels. */
 typedef struct cpu_attention_tile {
@@ -262,6 +269,7 @@ typedef struct cpu_attention_tile {
   const void *query_turned, *key_turned;
   const void *mask; /* a table added to the scores; NULL: none */
   bool mask_hides;  /* instead: 0 hides a key, whatever its score */
+  const void *left; /* a table of what dropout multiplies weights by; NULL: no dropout */
   void *scores;
   const void *value; /* forward */
   int64_t value_row;
@@ -277,6 +285,8 @@ typedef struct cpu_attention_tile {
 
 typedef struct cpu_attention_fns {
   int32_t panel; /* widths are rounded up to a multiple of it */
+  /* Row i of t's table of what is left, from place `first` of all weights on, as far as it sees keys. */
+  void (*leave)(const cpu_attention_tile *t, int64_t i, const cpu_dropout *d, uint64_t first, void *table);
   /* out[p][j] = scale * x[j][p] for j < n, 0 for the other columns. */
   void (*turn)(void *out, const cpu_matrix *x, int64_t n, int64_t width, double scale);
   /* n rows of x side by side, each as wide as whole panels; what is added is 0. */

@@ -28,6 +28,7 @@ enum {
   SCORES,
   SECOND,
   MASK,
+  LEFT,
   QUERY_READ,
   KEY_READ,
   VALUE_READ,
@@ -58,6 +59,7 @@ typedef struct attention {
   int64_t blocks;               /* of rows */
   bool causal, in_passes;
   double scale;
+  cpu_dropout dropout;
   operand query, key, value, grad;
   const tn_view *output, *logsumexp, *mask;
   const tn_view *results[3];
@@ -78,6 +80,7 @@ static void count_areas(const attention *a, bool backward, double *n) {
   const double tile = CPU_TILE, e = (double)wide(a, a->e), v = (double)wide(a, a->v);
   const double rows = backward && !a->in_passes ? (double)a->n_rows * (double)a->shared : tile;
   n[SCORES] = n[MASK] = tile * tile;
+  if (a->dropout.kept) n[LEFT] = tile * tile;
   n[QUERY_READ] = n[KEY_READ] = n[QUERY_TURNED] = n[KEY_TURNED] = tile * e;
   n[VALUE_READ] = n[VALUE_FLAT] = tile * v;
   n[ROW_SUMS] = rows * (backward ? e : v);
@@ -195,6 +198,27 @@ static void read_mask(const attention *a, const place *p, int64_t key, int64_t n
              mask->dtype, strides[3] * mask->itemsize, n);
 }
 
+/* What dropout leaves of the weights of t: rows p and keys from key on. Weights are numbered in [B, H, L, S]. */
+static void draw_left(const attention *a, const place *p, int64_t key, int32_t worker,
+                      cpu_attention_tile *t) {
+  void *out = area(a, worker, LEFT);
+  t->left = a->dropout.kept ? out : NULL;
+  if (!t->left) return;
+  const int64_t row = (p->batch * a->heads + p->head) * a->n_rows + p->row;
+  for (int64_t i = 0; i < p->n; ++i)
+    a->fns->leave(t, i, &a->dropout, (uint64_t)((row + i) * a->n_keys + key), out);
+}
+
+/* dropout_p seed offset */
+static cpu_dropout dropout_of(const tn_value *three) {
+  const double p = three[0].u.f;
+  cpu_dropout d = {.seed = (uint64_t)three[1].u.i, .offset = (uint64_t)three[2].u.i};
+  if (p == 0) return d;
+  d.kept = (uint64_t)ceil((1 - p) * 0x1p53);
+  d.scale = 1 / (1 - p);
+  return d;
+}
+
 /* Scaled rows of x to v's rows at p. */
 static void write_rows(const attention *a, const tn_view *v, const place *p, const void *x, double scale,
                        int32_t worker) {
@@ -246,6 +270,7 @@ static void forward_rows(const attention *a, const place *p, int32_t worker, cpu
     x = rows_of(a, a->value.view, &at, area(a, worker, VALUE_READ));
     t->value = flat(a, &a->value, &x, at.n, worker, &t->value_row);
     read_mask(a, p, key, at.n, worker, t);
+    draw_left(a, p, key, worker, t);
     a->fns->forward(t);
   }
 }
@@ -280,10 +305,13 @@ static tn_status forward_chunk(int64_t begin, int64_t end, int32_t worker, void 
   return TN_OK;
 }
 
-/* args: query key value attn_mask is_causal scale */
+/* args: query key value attn_mask is_causal scale dropout_p seed offset */
 tn_status cpu_op_attention(tn_call *call, const tn_value *args, tn_value *out) {
-  attention a = {
-      .causal = args[4].u.i, .scale = args[5].u.f, .results = {out[0].u.v}, .logsumexp = out[1].u.v};
+  attention a = {.causal = args[4].u.i,
+                 .scale = args[5].u.f,
+                 .dropout = dropout_of(&args[6]),
+                 .results = {out[0].u.v},
+                 .logsumexp = out[1].u.v};
   if (a.logsumexp->numel == 0) return TN_OK;
   describe(&a, args, &args[3]);
   TN_TRY(take_scratch(call, &a, false));
@@ -338,6 +366,7 @@ static void meet(const attention *a, const place *rows, const place *keys, int32
                  cpu_attention_tile *t) {
   t->seen = seen_of(a, rows, keys->row);
   read_mask(a, rows, keys->row, keys->n, worker, t);
+  draw_left(a, rows, keys->row, worker, t);
   a->fns->backward(t);
 }
 
@@ -448,10 +477,11 @@ static tn_status run_in_passes(tn_call *call, attention *a, double each) {
   return tn_kit_host()->parallel_for(rows, grain(each / (double)(rows + 1)), rows_chunk, a);
 }
 
-/* args: grad_out query key value attn_mask output logsumexp is_causal scale */
+/* args: grad_out query key value attn_mask output logsumexp is_causal scale dropout_p seed offset */
 tn_status cpu_op_attention_backward(tn_call *call, const tn_value *args, tn_value *out) {
   attention a = {.causal = args[7].u.i,
                  .scale = args[8].u.f,
+                 .dropout = dropout_of(&args[9]),
                  .output = args[5].u.v,
                  .logsumexp = args[6].u.v,
                  .results = {out[0].u.v, out[1].u.v, out[2].u.v}};

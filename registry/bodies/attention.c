@@ -13,6 +13,7 @@ typedef struct attention {
   tn_tensor *query, *key, *value, *mask;
   bool causal;
   double scale, dropout;
+  const tn_generator_state *drawn; /* with dropout: the counters of the weights; NULL: not drawn yet */
 } attention;
 
 /* Heads of key or value repeated so that there are as many as query has (dim -3). */
@@ -158,6 +159,35 @@ done:
   return status;
 }
 
+/* Takes n counters from the generator of t's device. */
+static tn_status draw(const tn_tensor *t, tn_dim n, tn_generator_state *out_first) {
+  tn_generator *g = NULL;
+  TN_TRY(tn_generator_default(tn_tensor_device(t), &g));
+  return tn_generator_draw(g, (uint64_t)TN_DIM_INT(n), out_first);
+}
+
+/* What tn_dropout does, with the counters of this call: they may be those that another call drew. */
+static tn_status drop(const attention *a, tn_tensor *weights, tn_tensor **out_dropped) {
+  tn_tensor *mask = NULL;
+  tn_generator *g = NULL;
+  tn_generator_state first;
+  tn_status status;
+  if (a->drawn)
+    first = *a->drawn;
+  else
+    TNI_STEP(draw(weights, TN_DIM(tn_tensor_numel(weights)), &first));
+  TNI_STEP(tn_generator_new(0, &g));
+  TNI_STEP(tn_generator_set_state(g, &first));
+  TNI_STEP(tn_empty_like(weights, NULL, 0, &mask));
+  TNI_STEP(tn_bernoulli_(mask, 1 - a->dropout, g));
+  TNI_STEP(tn_div_scalar_(mask, tn_float(1 - a->dropout)));
+  TNI_STEP(tn_mul(weights, mask, out_dropped));
+done:
+  tn_tensor_release(mask);
+  tn_generator_release(g);
+  return status;
+}
+
 /* Attention from its definition; out_logsumexp may be NULL. */
 static tn_status attend(const attention *a, tn_tensor **out_result, tn_tensor **out_logsumexp) {
   enum { KEY, VALUE, WEIGHTS, SCORES, DEAD, DROPPED, N };
@@ -168,7 +198,7 @@ static tn_status attend(const attention *a, tn_tensor **out_result, tn_tensor **
   TNI_STEP(score(a, t[KEY], &t[SCORES]));
   TNI_STEP(find_dead(a, t[SCORES], &t[DEAD]));
   TNI_STEP(weigh(t[SCORES], t[DEAD], &t[WEIGHTS]));
-  if (a->dropout > 0) TNI_STEP(tn_dropout(t[WEIGHTS], a->dropout, true, &t[DROPPED]));
+  if (a->dropout > 0) TNI_STEP(drop(a, t[WEIGHTS], &t[DROPPED]));
   TNI_STEP(tn_matmul(t[a->dropout > 0 ? DROPPED : WEIGHTS], t[VALUE], out_result));
   if (out_logsumexp) TNI_STEP(sum_logs(t[SCORES], t[DEAD], out_logsumexp));
 done:
@@ -176,10 +206,16 @@ done:
   return status;
 }
 
-/* args: query key value attn_mask is_causal scale */
+/* seed and offset as they stand in a schema */
+static tn_generator_state state_of(const tn_value *two) {
+  return (tn_generator_state){(uint64_t)two[0].u.i, (uint64_t)two[1].u.i};
+}
+
+/* args: query key value attn_mask is_causal scale dropout_p seed offset */
 TN_BODY(fused_attention) {
-  attention a = {
-      args[0].u.t, args[1].u.t, args[2].u.t, tni_tensor_or_null(&args[3]), args[4].u.i, args[5].u.f, 0};
+  const tn_generator_state drawn = state_of(&args[7]);
+  attention a = {args[0].u.t, args[1].u.t, args[2].u.t, tni_tensor_or_null(&args[3]),
+                 args[4].u.i, args[5].u.f, args[6].u.f, &drawn};
   tn_tensor *t[3] = {NULL};
   tn_status status;
   TNI_STEP(attend(&a, &t[2], &t[1]));
@@ -211,26 +247,36 @@ static tn_status check_attention(const attention *a, bool shares_heads) {
                  tni_shape_text(a->key, TN_SHAPE_TEXT), tni_shape_text(a->query, TN_SHAPE_TEXT));
 }
 
-/* May the fused operator take it? It knows no dropout and gives the mask no gradient. */
+/* May the fused operator take it? It gives the mask no gradient. */
 static bool is_fused(const attention *a) {
-  return a->dropout == 0 && tni_ndim(a->query) == 4 && tni_ndim(a->key) == 4 && tni_ndim(a->value) == 4 &&
+  return tni_ndim(a->query) == 4 && tni_ndim(a->key) == 4 && tni_ndim(a->value) == 4 &&
          TN_DIM_EQ(tn_tensor_sizes(a->query)[0], tn_tensor_sizes(a->key)[0]) &&
          tn_shape_equal(3, tn_tensor_sizes(a->key), 3, tn_tensor_sizes(a->value)) &&
          !(a->mask && tn_requires_grad(a->mask));
 }
 
+/* One counter a weight, if there is dropout. */
+static tn_status attend_fused(const attention *a, tn_tensor **out_result, tn_tensor **out_logsumexp) {
+  const tn_dim *sizes = tn_tensor_sizes(a->query);
+  tn_dim rows = TN_DIM_MUL(TN_DIM_MUL(sizes[0], sizes[1]), sizes[2]);
+  tn_generator_state drawn = {0, 0};
+  if (a->dropout > 0) TN_TRY(draw(a->query, TN_DIM_MUL(rows, tn_tensor_sizes(a->key)[2]), &drawn));
+  return tn__scaled_dot_product_attention(a->query, a->key, a->value, a->mask, a->causal, a->scale,
+                                          a->dropout, (int64_t)drawn.seed, (int64_t)drawn.offset, out_result,
+                                          out_logsumexp);
+}
+
 /* args: query key value attn_mask dropout_p is_causal scale enable_gqa */
 TN_BODY(attention) {
   attention a = {args[0].u.t, args[1].u.t, args[2].u.t, tni_tensor_or_null(&args[3]),
-                 args[5].u.i, 0,           args[4].u.f};
+                 args[5].u.i, 0,           args[4].u.f, NULL};
   tn_tensor *t[2] = {NULL};
   TN_TRY(check_attention(&a, args[7].u.i));
   double size = (double)TN_DIM_INT(tn_tensor_sizes(a.query)[tni_ndim(a.query) - 1]);
   a.scale = tni_has(&args[6]) ? args[6].u.f : 1 / sqrt(size);
   tn_status status;
   if (is_fused(&a))
-    TNI_STEP(
-        tn__scaled_dot_product_attention(a.query, a.key, a.value, a.mask, a.causal, a.scale, &t[0], &t[1]));
+    TNI_STEP(attend_fused(&a, &t[0], &t[1]));
   else
     TNI_STEP(attend(&a, &t[0], NULL));
   out[0] = tn_value_tensor(tni_take(&t[0]));
@@ -259,7 +305,7 @@ static tn_status share_heads(tn_tensor *grad, tn_tensor *like, tn_tensor **out_s
 tn_status tni_attention_logsumexp(tn_tensor *query, tn_tensor *key, tn_tensor *mask, bool causal,
                                   double scale, tn_tensor **out_logsumexp) {
   enum { KEY, SCORES, DEAD, N };
-  attention a = {query, key, NULL, mask, causal, scale, 0};
+  attention a = {query, key, NULL, mask, causal, scale, 0, NULL};
   tn_tensor *t[N] = {NULL};
   tn_status status;
   TNI_STEP(repeat_heads(key, query, &t[KEY]));
@@ -291,19 +337,21 @@ done:
   return status;
 }
 
-/* Gradients of the scores before they were scaled: weights * (grad @ value^T - sum of grad * output) * scale. */
-static tn_status lean(tn_tensor *grad, tn_tensor *weights, tn_tensor *value, tn_tensor *output, double scale,
-                      tn_tensor **out_scores) {
-  enum { TURNED, PRODUCTS, OWN, DELTA, LESS, PART, N };
+/* Gradients of the scores before they were scaled: weights * (grad @ value^T - sum of grad * output) * scale; the
+ * product is dropped as the weights were. value: as many heads as query has. */
+static tn_status lean(const attention *a, tn_tensor *grad, tn_tensor *weights, tn_tensor *value,
+                      tn_tensor *output, tn_tensor **out_scores) {
+  enum { TURNED, PRODUCTS, LEFT, OWN, DELTA, LESS, PART, N };
   tn_tensor *t[N] = {NULL};
   tn_status status;
   TNI_STEP(tn_transpose(value, -2, -1, &t[TURNED]));
   TNI_STEP(tn_matmul(grad, t[TURNED], &t[PRODUCTS]));
+  if (a->dropout > 0) TNI_STEP(drop(a, t[PRODUCTS], &t[LEFT]));
   TNI_STEP(tn_mul(grad, output, &t[OWN]));
   TNI_STEP(tn_sum_dim(t[OWN], (const int64_t[]){-1}, 1, true, TN_DTYPE_NONE, &t[DELTA]));
-  TNI_STEP(tn_sub(t[PRODUCTS], t[DELTA], tn_int(1), &t[LESS]));
+  TNI_STEP(tn_sub(t[a->dropout > 0 ? LEFT : PRODUCTS], t[DELTA], tn_int(1), &t[LESS]));
   TNI_STEP(tn_mul(weights, t[LESS], &t[PART]));
-  TNI_STEP(tn_mul_scalar(t[PART], tn_float(scale), out_scores));
+  TNI_STEP(tn_mul_scalar(t[PART], tn_float(a->scale), out_scores));
 done:
   TNI_RELEASE(t);
   return status;
@@ -322,21 +370,23 @@ done:
   return status;
 }
 
-/* args: grad_out query key value attn_mask output logsumexp is_causal scale */
+/* args: grad_out query key value attn_mask output logsumexp is_causal scale dropout_p seed offset */
 TN_BODY(attention_backward) {
-  enum { KEY, VALUE, WEIGHTS, SCORES, QUERY, QUERY_GRAD, KEY_GRAD, VALUE_GRAD, N };
-  attention a = {
-      args[1].u.t, args[2].u.t, args[3].u.t, tni_tensor_or_null(&args[4]), args[7].u.i, args[8].u.f, 0};
+  enum { KEY, VALUE, WEIGHTS, SCORES, DROPPED, QUERY, QUERY_GRAD, KEY_GRAD, VALUE_GRAD, N };
+  const tn_generator_state drawn = state_of(&args[10]);
+  attention a = {args[1].u.t, args[2].u.t, args[3].u.t, tni_tensor_or_null(&args[4]),
+                 args[7].u.i, args[8].u.f, args[9].u.f, &drawn};
   tn_tensor *grad = args[0].u.t, *t[N] = {NULL};
   tn_status status;
   TNI_STEP(repeat_heads(a.key, a.query, &t[KEY]));
   TNI_STEP(repeat_heads(a.value, a.query, &t[VALUE]));
   TNI_STEP(weigh_again(&a, t[KEY], args[6].u.t, &t[WEIGHTS]));
-  TNI_STEP(lean(grad, t[WEIGHTS], t[VALUE], args[5].u.t, a.scale, &t[SCORES]));
+  TNI_STEP(lean(&a, grad, t[WEIGHTS], t[VALUE], args[5].u.t, &t[SCORES]));
   TNI_STEP(tn_matmul(t[SCORES], t[KEY], &t[QUERY]));
   TNI_STEP(in_order_of(t[QUERY], a.query, &t[QUERY_GRAD]));
   TNI_STEP(gather_rows(t[SCORES], a.query, a.key, &t[KEY_GRAD]));
-  TNI_STEP(gather_rows(t[WEIGHTS], grad, a.value, &t[VALUE_GRAD]));
+  if (a.dropout > 0) TNI_STEP(drop(&a, t[WEIGHTS], &t[DROPPED]));
+  TNI_STEP(gather_rows(t[a.dropout > 0 ? DROPPED : WEIGHTS], grad, a.value, &t[VALUE_GRAD]));
   for (int i = 0; i < 3; i++) out[i] = tn_value_tensor(tni_take(&t[QUERY_GRAD + i]));
 done:
   TNI_RELEASE(t);

@@ -33,6 +33,11 @@ static tn_status check_operands(const tn_view *query, const tn_view *key, const 
   return TN_OK;
 }
 
+static tn_status check_dropout(const tn_value *p) {
+  if (p->u.f >= 0 && p->u.f < 1) return TN_OK;
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected dropout_p from 0 to below 1, got %g", p->u.f);
+}
+
 static tn_dim magnitude(tn_dim stride) { return TN_DIM_MAX(stride, TN_DIM_SUB(TN_DIM(0), stride)); }
 
 /* A [B, H, L, E] result in like's order of dims: where the heads of a row lie side by side ([B, L, H, E] transposed, as
@@ -50,22 +55,24 @@ static void describe(tn_desc *desc, const tn_view *like, tn_dim width) {
   desc->strides[0] = TN_DIM_MUL(desc->strides[2], TN_DIM_MAX(like->sizes[2], 1));
 }
 
-/* args: query key value attn_mask is_causal scale */
+/* args: query key value attn_mask is_causal scale dropout_p seed offset */
 TN_META(attention) {
   const tn_view *query = args[0].u.v, *value = args[2].u.v;
   TN_TRY(check_operands(query, args[1].u.v, value));
   TN_TRY(check_mask(&args[3], query, args[1].u.v));
+  TN_TRY(check_dropout(&args[6]));
   describe(&meta->out[0], query, value->sizes[3]);
   tni_desc_set(&meta->out[1], query->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32, 3, query->sizes,
                TN_DESC_CONTIGUOUS);
   return TN_OK;
 }
 
-/* args: grad_out query key value attn_mask output logsumexp is_causal scale */
+/* args: grad_out query key value attn_mask output logsumexp is_causal scale dropout_p seed offset */
 TN_META(attention_backward) {
   const tn_view *grad = args[0].u.v, *query = args[1].u.v, *key = args[2].u.v, *value = args[3].u.v;
   TN_TRY(check_operands(query, key, value));
   TN_TRY(check_mask(&args[4], query, key));
+  TN_TRY(check_dropout(&args[9]));
   tn_dim sizes[4] = {query->sizes[0], query->sizes[1], query->sizes[2], value->sizes[3]};
   TN_TRY(tni_check_dtype_is("grad_out", grad, query->dtype));
   TN_TRY(tni_check_shape_is("grad_out", grad, 4, sizes));

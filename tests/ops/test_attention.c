@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What samples are too small for in attention: several tiles of rows and keys, widths that are no whole panels, masks
- * that hide a tile, memory orders, halves, values that overflow, threads. The definition is the composite, which
- * operands with one more dim in front take.
+ * that hide a tile, memory orders, halves, values that overflow, threads, dropout. The definition is the composite,
+ * which operands with one more dim in front take.
  */
 #include <math.h>
 #include <stdlib.h>
+#include <tenon/memory.h>
 
 #include "make.h"
 
@@ -15,7 +16,7 @@ typedef struct setting {
   int64_t batch, heads, groups, rows, keys, e, v;
   int mask;
   tn_dtype dtype;
-  double tolerance;
+  double tolerance, dropout;
 } setting;
 
 /* The result and the gradients of query, key and value. */
@@ -44,16 +45,18 @@ static tn_tensor *mask_of(const setting *s) {
   return cast;
 }
 
-/* in: query, key, value; they stay as they lie in memory. */
+/* in: query, key, value; they stay as they lie in memory. The same is dropped every time. */
 static void attend(const setting *s, tn_tensor *const *in, tn_tensor *mask, bool composite, tn_tensor **out) {
   tn_tensor *leaves[3], *used[3], *sum = NULL;
+  if (s->dropout > 0) TN_CHECK_OK(tn_manual_seed(11));
   for (int i = 0; i < 3; i++) {
     TN_CHECK_OK(tn_detach(in[i], &leaves[i]));
     TN_CHECK_OK(tn_set_requires_grad(leaves[i], true));
     if (composite) TN_CHECK_OK(tn_unsqueeze(leaves[i], 0, &used[i]));
     else used[i] = tn_tensor_retain(leaves[i]);
   }
-  TN_CHECK_OK(tn_scaled_dot_product_attention(used[0], used[1], used[2], mask, 0, s->mask == CAUSAL, NULL, true, &out[0]));
+  TN_CHECK_OK(tn_scaled_dot_product_attention(used[0], used[1], used[2], mask, s->dropout, s->mask == CAUSAL, NULL, true,
+                                              &out[0]));
   TN_CHECK_OK(tn_linalg_vector_norm(out[0], tn_int(2), NULL, 0, false, TN_DTYPE_NONE, &sum));
   TN_CHECK_OK(tn_backward_run(sum, NULL));
   for (int i = 0; i < 3; i++) {
@@ -110,23 +113,23 @@ static void agree(const setting *s) {
 
 TN_TEST(ops_attention_tiles, odd_sizes_agree_with_the_composite_under_every_mask) {
   for (int mask = NO_MASK; mask <= ADDS; mask++) {
-    agree(&(setting){2, 2, 2, 131, 77, 19, 35, mask, TN_FLOAT32, 2e-5});
-    agree(&(setting){1, 2, 2, 70, 193, 32, 64, mask, TN_FLOAT32, 2e-5});
-    agree(&(setting){1, 4, 2, 64, 64, 64, 16, mask, TN_FLOAT64, 1e-12});
-    agree(&(setting){1, 3, 1, 97, 130, 5, 1, mask, TN_FLOAT64, 1e-12});
+    agree(&(setting){2, 2, 2, 131, 77, 19, 35, mask, TN_FLOAT32, 2e-5, 0});
+    agree(&(setting){1, 2, 2, 70, 193, 32, 64, mask, TN_FLOAT32, 2e-5, 0});
+    agree(&(setting){1, 4, 2, 64, 64, 64, 16, mask, TN_FLOAT64, 1e-12, 0});
+    agree(&(setting){1, 3, 1, 97, 130, 5, 1, mask, TN_FLOAT64, 1e-12, 0});
   }
 }
 
 TN_TEST(ops_attention_tiles, fewer_keys_than_rows_and_one_key_agree_with_the_composite) {
-  agree(&(setting){1, 1, 1, 150, 3, 8, 8, CAUSAL, TN_FLOAT32, 2e-5});
-  agree(&(setting){3, 2, 1, 1, 200, 40, 24, NO_MASK, TN_FLOAT32, 2e-5});
-  agree(&(setting){1, 1, 1, 65, 1, 300, 1, NO_MASK, TN_FLOAT32, 2e-5});
+  agree(&(setting){1, 1, 1, 150, 3, 8, 8, CAUSAL, TN_FLOAT32, 2e-5, 0});
+  agree(&(setting){3, 2, 1, 1, 200, 40, 24, NO_MASK, TN_FLOAT32, 2e-5, 0});
+  agree(&(setting){1, 1, 1, 65, 1, 300, 1, NO_MASK, TN_FLOAT32, 2e-5, 0});
 }
 
 TN_TEST(ops_attention_tiles, halves_are_computed_in_float32) {
-  agree(&(setting){1, 4, 2, 75, 90, 24, 20, HIDES, TN_BFLOAT16, 0.04});
-  agree(&(setting){1, 4, 2, 75, 75, 32, 32, CAUSAL, TN_FLOAT16, 0.005});
-  agree(&(setting){1, 2, 2, 20, 70, 16, 16, ADDS, TN_BFLOAT16, 0.04});
+  agree(&(setting){1, 4, 2, 75, 90, 24, 20, HIDES, TN_BFLOAT16, 0.04, 0});
+  agree(&(setting){1, 4, 2, 75, 75, 32, 32, CAUSAL, TN_FLOAT16, 0.005, 0});
+  agree(&(setting){1, 2, 2, 20, 70, 16, 16, ADDS, TN_BFLOAT16, 0.04, 0});
 }
 
 /* Projections give [B, L, H, E]; its transpose is attention's operand. */
@@ -156,13 +159,13 @@ static void check_rows_of_heads(const setting *s) {
   release(b, RESULTS);
 }
 TN_TEST(ops_attention_tiles, results_have_their_operands_order_of_heads_and_rows) {
-  check_rows_of_heads(&(setting){2, 3, 3, 70, 70, 32, 32, CAUSAL, TN_FLOAT32, 0});
-  check_rows_of_heads(&(setting){2, 3, 3, 70, 70, 7, 7, CAUSAL, TN_BFLOAT16, 0});
+  check_rows_of_heads(&(setting){2, 3, 3, 70, 70, 32, 32, CAUSAL, TN_FLOAT32, 0, 0});
+  check_rows_of_heads(&(setting){2, 3, 3, 70, 70, 7, 7, CAUSAL, TN_BFLOAT16, 0, 0});
 }
 
 /* Columns that are not side by side: operands of [B, H, E, L], transposed. */
 TN_TEST(ops_attention_tiles, columns_may_have_any_stride) {
-  const setting s = {2, 2, 2, 67, 67, 33, 33, CAUSAL, TN_FLOAT32, 0};
+  const setting s = {2, 2, 2, 67, 67, 33, 33, CAUSAL, TN_FLOAT32, 0, 0};
   tn_tensor *columns[3] = {NULL}, *plain[3] = {NULL}, *a[RESULTS], *b[RESULTS];
   for (int i = 0; i < 3; i++) {
     tn_tensor *made = random_of(&s, s.heads, s.e, s.rows);
@@ -199,15 +202,62 @@ static void check_threads(const setting *s) {
   release(alone, RESULTS);
 }
 TN_TEST(ops_attention_tiles, bits_do_not_depend_on_threads) {
-  check_threads(&(setting){2, 4, 2, 150, 150, 24, 24, CAUSAL, TN_FLOAT32, 0});
-  check_threads(&(setting){1, 2, 1, 200, 170, 32, 24, CAUSAL, TN_FLOAT32, 0});
-  check_threads(&(setting){1, 1, 1, 131, 300, 8, 40, HIDES, TN_FLOAT64, 0});
-  check_threads(&(setting){1, 4, 1, 70, 100, 20, 16, NO_MASK, TN_BFLOAT16, 0});
+  check_threads(&(setting){2, 4, 2, 150, 150, 24, 24, CAUSAL, TN_FLOAT32, 0, 0});
+  check_threads(&(setting){1, 2, 1, 200, 170, 32, 24, CAUSAL, TN_FLOAT32, 0, 0});
+  check_threads(&(setting){1, 1, 1, 131, 300, 8, 40, HIDES, TN_FLOAT64, 0, 0});
+  check_threads(&(setting){1, 4, 1, 70, 100, 20, 16, NO_MASK, TN_BFLOAT16, 0, 0});
+  check_threads(&(setting){2, 4, 2, 150, 150, 24, 24, CAUSAL, TN_FLOAT32, 0, 0.3});
+  check_threads(&(setting){1, 2, 1, 200, 170, 32, 24, NO_MASK, TN_FLOAT32, 0, 0.3});
+}
+
+/* ------------------------------------------------------------------ dropout */
+
+/* What the composite drops with the same seed, the kernel drops: a key more or less would be an error of 1 / keys. */
+TN_TEST(ops_attention_tiles, dropout_drops_what_the_composite_drops) {
+  for (int mask = NO_MASK; mask <= ADDS; mask++) {
+    agree(&(setting){2, 2, 2, 131, 77, 19, 35, mask, TN_FLOAT32, 5e-5, 0.25});
+    agree(&(setting){1, 4, 2, 64, 64, 64, 16, mask, TN_FLOAT64, 1e-12, 0.5});
+    agree(&(setting){1, 3, 1, 97, 130, 5, 1, mask, TN_FLOAT64, 1e-12, 0.9});
+  }
+  agree(&(setting){1, 4, 2, 75, 90, 24, 20, HIDES, TN_BFLOAT16, 0.06, 0.25});
+  agree(&(setting){1, 1, 1, 3, 1, 8, 8, NO_MASK, TN_FLOAT32, 2e-5, 0.5});
+}
+
+/* As many counters are drawn as there are weights, so that what is drawn next does not tell the two ways apart. */
+TN_TEST(ops_attention_tiles, dropout_draws_a_counter_a_weight) {
+  const setting s = {2, 4, 2, 70, 33, 8, 8, CAUSAL, TN_FLOAT32, 0, 0.25};
+  tn_tensor *in[3] = {random_of(&s, 4, 70, 8), random_of(&s, 2, 33, 8), random_of(&s, 2, 33, 8)}, *out[RESULTS];
+  tn_generator *g = NULL;
+  TN_CHECK_OK(tn_generator_default(tn_tensor_device(in[0]), &g));
+  for (int composite = 0; composite < 2; composite++) {
+    tn_generator_state state;
+    attend(&s, in, NULL, composite, out);
+    TN_CHECK_OK(tn_generator_get_state(g, &state));
+    TN_CHECK_INT(state.seed, 11);
+    TN_CHECK_INT(state.offset, 2 * 4 * 70 * 33);
+    release(out, RESULTS);
+  }
+  release(in, 3);
+}
+
+/* Weights, and what is dropped of them, exist a tile at a time: here all of them would take 16 MB. */
+TN_TEST(ops_attention_tiles, dropout_takes_no_memory_for_weights) {
+  const setting s = {1, 1, 1, 2048, 2048, 8, 8, NO_MASK, TN_FLOAT32, 0, 0.25};
+  tn_tensor *in[3] = {random_of(&s, 1, 2048, 8), random_of(&s, 1, 2048, 8), random_of(&s, 1, 2048, 8)};
+  tn_tensor *out[RESULTS];
+  tn_memory_stats before, after;
+  TN_CHECK_OK(tn_memory_reset_peak(tn_tensor_device(in[0])));
+  TN_CHECK_OK(tn_memory_get_stats(tn_tensor_device(in[0]), &before));
+  attend(&s, in, NULL, false, out);
+  TN_CHECK_OK(tn_memory_get_stats(tn_tensor_device(in[0]), &after));
+  TN_CHECK(after.peak_bytes - before.current_bytes < 2048 * 2048);
+  release(in, 3);
+  release(out, RESULTS);
 }
 
 /* Scores of 1e4 and more: their exponentials overflow, those of differences do not. */
 TN_TEST(ops_attention_tiles, large_scores_do_not_overflow) {
-  setting s = {1, 1, 1, 70, 140, 8, 8, NO_MASK, TN_FLOAT32, 1e-2};
+  setting s = {1, 1, 1, 70, 140, 8, 8, NO_MASK, TN_FLOAT32, 1e-2, 0};
   tn_tensor *in[3] = {random_of(&s, 1, 70, 8), random_of(&s, 1, 140, 8), random_of(&s, 1, 140, 8)};
   tn_tensor *fused[RESULTS], *composite[RESULTS];
   TN_CHECK_OK(tn_mul_scalar_(in[0], tn_float(3e4)));
@@ -226,10 +276,10 @@ TN_TEST(ops_attention_tiles, large_scores_do_not_overflow) {
 
 /* A NaN in row 3 of query makes that row NaN and no other. */
 TN_TEST(ops_attention_tiles, a_nan_stays_in_its_row) {
-  const setting s = {1, 1, 1, 70, 70, 8, 8, NO_MASK, TN_FLOAT32, 0};
+  const setting s = {1, 1, 1, 70, 70, 8, 8, NO_MASK, TN_FLOAT32, 0, 0};
   tn_tensor *in[3] = {random_of(&s, 1, 70, 8), random_of(&s, 1, 70, 8), random_of(&s, 1, 70, 8)}, *y = NULL, *logs = NULL;
   ((float *)tn_tensor_data(in[0]))[3 * 8 + 2] = NAN;
-  TN_CHECK_OK(tn__scaled_dot_product_attention(in[0], in[1], in[2], NULL, false, 1, &y, &logs));
+  TN_CHECK_OK(tn__scaled_dot_product_attention(in[0], in[1], in[2], NULL, false, 1, 0, 0, 0, &y, &logs));
   double *values = values_of(y), *sums = values_of(logs);
   for (int64_t i = 0; i < 70; i++) {
     TN_CHECK_INT(isnan(sums[i]) != 0, i == 3);

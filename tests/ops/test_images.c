@@ -110,7 +110,7 @@ TN_TEST(ops_attention_rows, a_row_that_sees_no_key_gives_zero) {
   tn_tensor *q = make_float(SIZES(1, 1, 2, 3)), *mask = NULL, *y = NULL, *sums = NULL;
   const uint8_t seen[4] = {0, 0, 1, 0};
   TN_CHECK_OK(tn_tensor_from_host(seen, SIZES(2, 2), TN_OPTIONS(.dtype = TN_BOOL), &mask));
-  TN_CHECK_OK(tn__scaled_dot_product_attention(q, q, q, mask, false, 1, &y, &sums));
+  TN_CHECK_OK(tn__scaled_dot_product_attention(q, q, q, mask, false, 1, 0, 0, 0, &y, &sums));
   const float *values = tn_tensor_data(y), *logs = tn_tensor_data(sums);
   for (int i = 0; i < 3; i++) TN_CHECK_DOUBLE(values[i], 0, 0);
   for (int i = 0; i < 3; i++) TN_CHECK_DOUBLE(values[3 + i], i, 1e-6);

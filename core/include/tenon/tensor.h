@@ -117,6 +117,9 @@ TN_EXPORT void tn_generator_release(tn_generator *generator);
 TN_EXPORT tn_status tn_generator_default(tn_device device, tn_generator **out_generator); /* borrowed */
 TN_EXPORT tn_status tn_generator_get_state(tn_generator *generator, tn_generator_state *out_state);
 TN_EXPORT tn_status tn_generator_set_state(tn_generator *generator, const tn_generator_state *state);
+/* Takes n counters as one step: *out_first is the stream's seed and the first of them. What draws one counter an
+ * element, as all operators do, gives the same numbers from a generator that is set to it. Any thread. */
+TN_EXPORT tn_status tn_generator_draw(tn_generator *generator, uint64_t n, tn_generator_state *out_first);
 /* Seeds the default generator of every device. */
 TN_EXPORT tn_status tn_manual_seed(uint64_t seed);
 

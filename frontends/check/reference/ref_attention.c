@@ -10,7 +10,8 @@ typedef struct attention {
   rt *q, *k, *v; /* [B, H, L, E], [B, G, S, E], [B, G, S, V] */
   rt *mask;      /* [B, H, L, S], or NULL */
   bool causal, is_bool;
-  double scale;
+  double scale, dropout;
+  uint64_t seed, offset;
 } attention;
 
 /* In front of t's shape ones, so that it has four dims. */
@@ -23,7 +24,7 @@ static rt *four(const rt *t) {
 }
 
 static attention attention_of(const ref_call *c, int first, int mask, bool causal, double scale) {
-  attention a = {four(ref_t(c, first)), four(ref_t(c, first + 1)), four(ref_t(c, first + 2)), NULL, causal, false, scale};
+  attention a = {four(ref_t(c, first)), four(ref_t(c, first + 1)), four(ref_t(c, first + 2)), NULL, causal, false, scale, 0, 0, 0};
   if (!ref_has(c, mask)) return a;
   int64_t n[4] = {a.q->n[0], a.q->n[1], a.q->n[2], a.k->n[2]};
   a.mask = rt_expand(ref_t(c, mask), 4, n);
@@ -53,6 +54,34 @@ static double row_of(const attention *a, int64_t b, int64_t h, int64_t i, double
   return top + log(sum);
 }
 
+/* args: dropout_p seed offset from argument `first` on */
+static void read_dropout(attention *a, const ref_call *c, int first) {
+  a->dropout = ref_f(c, first);
+  a->seed = (uint64_t)ref_i(c, first + 1);
+  a->offset = (uint64_t)ref_i(c, first + 2);
+}
+
+/* The number in [0, 1) that a counter gives: the first 53 bits of Philox4x32-10 (Salmon and others, SC 2011), whose
+ * counter is 128 bits wide and whose key is the seed. */
+static double drawn(uint64_t seed, uint64_t counter) {
+  uint32_t x[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (int round = 0; round < 10; round++) {
+    uint64_t a = UINT64_C(0xD2511F53) * x[0], b = UINT64_C(0xCD9E8D57) * x[2];
+    uint32_t next[4] = {(uint32_t)(b >> 32) ^ x[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ key[1], (uint32_t)a};
+    for (int i = 0; i < 4; i++) x[i] = next[i];
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return (double)(((uint64_t)x[0] << 32 | x[1]) >> 11) * 0x1p-53;
+}
+
+/* What dropout makes of the weight of row r (of all) and key j: times 0 or more than 1. */
+static double left_of(const attention *a, int64_t r, int64_t j) {
+  if (a->dropout == 0) return 1;
+  uint64_t place = (uint64_t)(r * a->k->n[2] + j);
+  return drawn(a->seed, a->offset + place) < 1 - a->dropout ? 1 / (1 - a->dropout) : 0;
+}
+
 static void forward(const attention *a, rt **out, rt **logsumexp) {
   int64_t n[4] = {a->q->n[0], a->q->n[1], a->q->n[2], a->v->n[3]};
   double *p = ref_alloc((size_t)a->k->n[2] * sizeof *p);
@@ -64,7 +93,7 @@ static void forward(const attention *a, rt **out, rt **logsumexp) {
     (*logsumexp)->p[r] = row_of(a, at[0], at[1], at[2], p);
     int64_t g = at[1] / (a->q->n[1] / a->k->n[1]);
     for (int64_t j = 0; j < a->k->n[2]; j++)
-      for (int64_t e = 0; e < n[3]; e++) (*out)->p[r * n[3] + e] += p[j] * *element(a->v, at[0], g, j, e);
+      for (int64_t e = 0; e < n[3]; e++) (*out)->p[r * n[3] + e] += left_of(a, r, j) * p[j] * *element(a->v, at[0], g, j, e);
   }
 }
 
@@ -84,22 +113,24 @@ static void op_attention(ref_call *c) {
 static void op_fused_attention(ref_call *c) {
   attention a = attention_of(c, 0, 3, ref_i(c, 4), ref_f(c, 5));
   rt *out, *sums;
+  read_dropout(&a, c, 6);
   if (ref_t(c, 0)->numel == 0) a.mask = NULL;
   forward(&a, &out, &sums);
   ref_out(c, out);
   ref_out(c, sums);
 }
 
-/* (grad, query, key, value, mask, output, logsumexp, causal, scale): a function of all of them, whether or not the
+/* (grad, query, key, value, mask, output, logsumexp, causal, scale, dropout, seed, offset): a function of all of them, whether or not the
  * two results are those of a forward. */
 static void op_attention_backward(ref_call *c) {
   attention a = attention_of(c, 1, 4, ref_i(c, 7), ref_f(c, 8));
+  read_dropout(&a, c, 9);
   rt *grad = four(ref_t(c, 0)), *output = four(ref_t(c, 5)), *logs = four(ref_t(c, 6));
   rt *dq = rt_like(a.q), *dk = rt_like(a.k), *dv = rt_like(a.v);
   int64_t keys = a.k->n[2], width = a.v->n[3], at[4];
   double *p = ref_alloc((size_t)keys * sizeof *p), *d = ref_alloc((size_t)keys * sizeof *d);
   for (int64_t r = 0; r < a.q->numel / a.q->n[3]; r++) {
-    rt_unravel(a.q, r * a.q->n[3], at);
+    rt_unravel(a.q, r * a.q->n[3], at); /* r: of all rows */
     int64_t b = at[0], h = at[1], i = at[2], g = h / (a.q->n[1] / a.k->n[1]);
     double delta = 0, sum = row_of(&a, b, h, i, p);
     for (int64_t e = 0; e < width; e++) delta += *element(grad, b, h, i, e) * *element(output, b, h, i, e);
@@ -107,8 +138,8 @@ static void op_attention_backward(ref_call *c) {
       p[j] *= exp(sum - *element(logs, 0, b, h, i));
       d[j] = 0;
       for (int64_t e = 0; e < width; e++) {
-        d[j] += *element(grad, b, h, i, e) * *element(a.v, b, g, j, e);
-        *element(dv, b, g, j, e) += p[j] * *element(grad, b, h, i, e);
+        d[j] += left_of(&a, r, j) * *element(grad, b, h, i, e) * *element(a.v, b, g, j, e);
+        *element(dv, b, g, j, e) += left_of(&a, r, j) * p[j] * *element(grad, b, h, i, e);
       }
     }
     for (int64_t j = 0; j < keys; j++)

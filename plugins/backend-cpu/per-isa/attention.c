@@ -106,6 +106,27 @@ static const double f64_most[2 * CPU_TILE] = {TILE_4(INFINITY), TILE_4(-INFINITY
 static const int32_t f32_kept[2 * CPU_TILE] = {TILE_4(-1)};
 static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 
+/* Which of CPU_TILE weights dropout keeps: one Philox counter a weight, as bernoulli_ draws them (kit/philox.h; its
+ * subsequence is 0). Ten rounds over words of all weights: 32-bit lanes do many at a time. */
+static void keep(uint8_t *kept, const cpu_dropout *d, uint64_t first) {
+  uint32_t c0[CPU_TILE], c1[CPU_TILE], c2[CPU_TILE] = {0}, c3[CPU_TILE] = {0};
+  uint32_t k0 = (uint32_t)d->seed, k1 = (uint32_t)(d->seed >> 32);
+  for (int j = 0; j < CPU_TILE; ++j) {
+    const uint64_t counter = d->offset + first + (uint64_t)j;
+    c0[j] = (uint32_t)counter;
+    c1[j] = (uint32_t)(counter >> 32);
+  }
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+    for (int j = 0; j < CPU_TILE; ++j) {
+      const uint64_t p0 = (uint64_t)0xD2511F53u * c0[j], p1 = (uint64_t)0xCD9E8D57u * c2[j];
+      c0[j] = (uint32_t)(p1 >> 32) ^ c1[j] ^ k0;
+      c2[j] = (uint32_t)(p0 >> 32) ^ c3[j] ^ k1;
+      c1[j] = (uint32_t)p1;
+      c3[j] = (uint32_t)p0;
+    }
+  for (int j = 0; j < CPU_TILE; ++j) kept[j] = ((uint64_t)c0[j] << 32 | c1[j]) >> 11 < d->kept;
+}
+
 #define T         float
 #define V         vf
 #define NAME(x)   CPU_PASTE(f32, x)
@@ -155,7 +176,7 @@ static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 #define FMA       CPU_FMA
 #include "plugins/backend-cpu/per-isa/attention.inc"
 
-const cpu_attention_fns CPU_FN(cpu_attention_f32) = {f32_NR,      f32_turn,   f32_flat,     f32_dots,
-                                                     f32_forward, f32_finish, f32_backward, f32_scale};
-const cpu_attention_fns CPU_FN(cpu_attention_f64) = {f64_NR,      f64_turn,   f64_flat,     f64_dots,
-                                                     f64_forward, f64_finish, f64_backward, f64_scale};
+const cpu_attention_fns CPU_FN(cpu_attention_f32) = {
+    f32_NR, f32_leave, f32_turn, f32_flat, f32_dots, f32_forward, f32_finish, f32_backward, f32_scale};
+const cpu_attention_fns CPU_FN(cpu_attention_f64) = {
+    f64_NR, f64_leave, f64_turn, f64_flat, f64_dots, f64_forward, f64_finish, f64_backward, f64_scale};
