@@ -62,6 +62,8 @@ typedef struct cpu_local {
 void cpu_local_copy(cpu_local *out, const tn_view *v);
 /* Row-major view of sizes at data. */
 void cpu_local_contiguous(cpu_local *out, void *data, tn_dtype dtype, uint32_t ndim, const tn_dim *sizes);
+/* v broadcast to sizes, into which it fits. */
+void cpu_local_expand(cpu_local *out, const tn_view *v, uint32_t ndim, const tn_dim *sizes);
 /* v without dim (a 0-d view stays as it is). */
 void cpu_local_drop(cpu_local *out, const tn_view *v, uint32_t dim);
 /* length entries of dim from begin on. */

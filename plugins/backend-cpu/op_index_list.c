@@ -229,8 +229,7 @@ tn_status cpu_op_index_put(tn_call *call, const tn_value *args, tn_value *out) {
   TN_TRY(read_list(call, result, &args[1], &p));
   TN_TRY(result_shape(&p, &ndim, sizes));
   TN_TRY(tn_shape_check_expand(values->ndim, values->sizes, ndim, sizes));
-  cpu_local_contiguous(&wide, values->data, values->dtype, ndim, sizes);
-  tn_shape_expand_strides(values->ndim, values->sizes, values->strides, ndim, sizes, wide.strides);
+  cpu_local_expand(&wide, values, ndim, sizes);
   if (result->data != self->data) TN_TRY(cpu_copy(result, self));
   move m = {.p = &p, .flat = &wide.view, .add = args[3].u.i ? cpu_adders[result->dtype] : NULL};
   return move_all(&m, result);

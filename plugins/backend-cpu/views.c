@@ -49,6 +49,16 @@ void cpu_local_contiguous(cpu_local *out, void *data, tn_dtype dtype, uint32_t n
   finish(out);
 }
 
+void cpu_local_expand(cpu_local *out, const tn_view *v, uint32_t ndim, const tn_dim *sizes) {
+  out->view = *v;
+  out->view.ndim = (uint8_t)ndim;
+  out->view.sizes = out->sizes;
+  out->view.strides = out->strides;
+  for (uint32_t d = 0; d < ndim; ++d) out->sizes[d] = sizes[d];
+  tn_shape_expand_strides(v->ndim, v->sizes, v->strides, ndim, sizes, out->strides);
+  finish(out);
+}
+
 void cpu_local_drop(cpu_local *out, const tn_view *v, uint32_t dim) {
   cpu_local_copy(out, v);
   if (v->ndim == 0) return;

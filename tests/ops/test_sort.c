@@ -69,3 +69,23 @@ TN_TEST(ops_indexing, values_must_fit_what_a_mask_selects) {
   tn_tensor_release(mask);
   tn_tensor_release(values);
 }
+
+/* One 0-d index chooses a row; a number and a row of stride 0 are spread over it. */
+TN_TEST(ops_indexing, spread_values_reach_what_a_0d_index_chooses) {
+  const int64_t one = 1;
+  const float expected[2][6] = {{0, 1, 7, 7, 4, 5}, {0, 1, 9, 10, 4, 5}};
+  tn_tensor *place = NULL, *x = make_float(SIZES(3, 2)), *y[2] = {NULL}, *number = NULL, *row = NULL;
+  TN_CHECK_OK(tn_tensor_from_host(&one, NULL, 0, TN_OPTIONS(.dtype = TN_INT64), &place));
+  TN_CHECK_OK(tn_full(NULL, 0, tn_float(7), NULL, &number));
+  TN_CHECK_OK(tn_expand(number, SIZES(2), false, &row));
+  TN_CHECK_OK(tn_index_put(x, &place, 1, number, false, &y[0]));
+  TN_CHECK_OK(tn_index_put(x, &place, 1, row, true, &y[1]));
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < 6; i++) TN_CHECK_DOUBLE(((const float *)tn_tensor_data(y[k]))[i], expected[k][i], 0);
+  tn_tensor_release(place);
+  tn_tensor_release(x);
+  tn_tensor_release(y[0]);
+  tn_tensor_release(y[1]);
+  tn_tensor_release(number);
+  tn_tensor_release(row);
+}
