@@ -34,16 +34,28 @@ done:
   return status;
 }
 
+/* Of nothing at all: the logarithm of 0. amax has no answer there. */
+static tn_status logsumexp_of_nothing(tn_tensor *self, const tn_value *dims, bool keepdim, tn_value *out) {
+  tn_tensor *sum = NULL, *result = NULL;
+  TN_TRY(tn_sum_dim(self, DIMS(dims), keepdim, TN_DTYPE_NONE, &sum));
+  tn_status status = tn_log_op(sum, &result);
+  tn_tensor_release(sum);
+  return tni_result(status, &result, out);
+}
+
 /* The largest element is taken out first; where it is infinite, 0 is, so that infinities stay and
  * make no NaN. */
 TN_BODY(logsumexp) {
-  enum { MOST, INFINITE, SHIFT, CONSTANT, LESS, EXP, SUM, LOG, FLAT, RESULT, N };
+  enum { SELF, MOST, INFINITE, SHIFT, CONSTANT, LESS, EXP, SUM, LOG, FLAT, RESULT, N };
   tn_tensor *self = args[0].u.t, *t[N] = {NULL};
-  bool keepdim = args[2].u.i;
+  bool keepdim = args[2].u.i, whole = tn_tensor_dtype(self) < TN_FLOAT16;
   tn_status status;
-  if (tn_tensor_dtype(self) < TN_FLOAT16)
-    return tn_fail(TN_ERR_DTYPE, "expected a floating dtype for 'self', got %s",
-                   tn_dtype_name(tn_tensor_dtype(self)));
+  TNI_STEP(tn_to_dtype(self, whole ? tn_default_dtype() : tn_tensor_dtype(self), false, false, 0, &t[SELF]));
+  self = t[SELF];
+  if (tn_tensor_numel(self) == 0) {
+    status = logsumexp_of_nothing(self, &args[1], keepdim, out);
+    goto done;
+  }
   TNI_STEP(tn_amax(self, DIMS(&args[1]), true, &t[MOST]));
   TNI_STEP(tn_isinf(t[MOST], &t[INFINITE]));
   TNI_STEP(tn_masked_fill(t[MOST], t[INFINITE], tn_int(0), &t[SHIFT]));
@@ -143,16 +155,19 @@ TN_BODY(norm) {
 
 /* ------------------------------------------------------------------ back to the elements */
 
-/* grad * (self == result) / how many are equal, over the reduced dims. */
+/* grad * (self == result) / how many are equal, over the reduced dims. Where the result is NaN, the elements that are NaN
+ * are its equals. */
 TN_BODY(extreme_backward) {
-  enum { GRAD, MOST, EQUAL, COUNT, PART, RESULT, N };
+  enum { GRAD, MOST, SAME, UNORDERED, EQUAL, COUNT, PART, RESULT, N };
   tn_tensor *self = args[1].u.t, *t[N] = {NULL};
   int64_t ndim = tni_ndim(self);
   bool keepdim = args[4].u.i;
   tn_status status;
   TNI_STEP(tn__unreduce(args[0].u.t, DIMS(&args[3]), keepdim, ndim, &t[GRAD]));
   TNI_STEP(tn__unreduce(args[2].u.t, DIMS(&args[3]), keepdim, ndim, &t[MOST]));
-  TNI_STEP(tn_eq(self, t[MOST], &t[EQUAL]));
+  TNI_STEP(tn_eq(self, t[MOST], &t[SAME]));
+  TNI_STEP(tn_isnan(self, &t[UNORDERED]));
+  TNI_STEP(tn_logical_or(t[SAME], t[UNORDERED], &t[EQUAL]));
   TNI_STEP(tn_sum_dim(t[EQUAL], DIMS(&args[3]), true, TN_DTYPE_NONE, &t[COUNT]));
   TNI_STEP(tn_div(t[GRAD], t[COUNT], &t[PART]));
   TNI_STEP(tn_mul(t[PART], t[EQUAL], &t[RESULT]));

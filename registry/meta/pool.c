@@ -27,20 +27,20 @@ static tn_status check_list(const char *name, const tn_value *list, int64_t leas
   return TN_OK;
 }
 
-/* [N, C, H, W] or [C, H, W]; only N may be 0. */
-static tn_status check_images(const tn_view *self) {
+/* [N, C, H, W] or [C, H, W] of which N may be 0, and C if the operator has a result without channels. */
+static tn_status check_images(const tn_view *self, bool channels) {
   TN_TRY(tni_check_float("self", self->dtype));
   bool good = self->ndim == 3 || self->ndim == 4;
-  for (uint32_t i = (uint32_t)(self->ndim == 4); good && i < self->ndim; i++)
+  for (uint32_t i = channels ? (uint32_t)(self->ndim == 4) : self->ndim - 2u; good && i < self->ndim; i++)
     good = TN_DIM_GT(self->sizes[i], 0) && TN_DIM_LT(self->sizes[i], (int64_t)1 << 40);
   if (good) return TN_OK;
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT,
-                 "expected 'self' [N, C, H, W] or [C, H, W] that is not empty but for N, got %s",
-                 tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT));
+                 "expected 'self' [N, C, H, W] or [C, H, W] that is not empty but for N%s, got %s",
+                 channels ? "" : " or C", tn_shape_format(self->ndim, self->sizes, TN_SHAPE_TEXT));
 }
 
 static tn_status check_windows(const pool_rule *r) {
-  TN_TRY(check_images(r->self));
+  TN_TRY(check_images(r->self, true));
   TN_TRY(check_list("kernel_size", r->kernel, 1));
   if (r->stride->count) TN_TRY(check_list("stride", r->stride, 1));
   TN_TRY(check_list("padding", r->padding, 0));
@@ -150,7 +150,7 @@ TN_META(avg_pool2d_backward) {
 }
 
 static tn_status check_parts(const tn_view *self, const tn_value *output_size) {
-  TN_TRY(check_images(self));
+  TN_TRY(check_images(self, false));
   if (output_size->count == 2 && TN_DIM_GE(output_size->u.ints[0], 0) && TN_DIM_GE(output_size->u.ints[1], 0))
     return TN_OK;
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected two sizes of at least 0 as output_size, got %s",
@@ -166,7 +166,7 @@ TN_META(adaptive_avg_pool2d) {
 
 TN_META(adaptive_avg_pool2d_backward) {
   const tn_view *grad = args[0].u.v, *self = args[1].u.v;
-  TN_TRY(check_images(self));
+  TN_TRY(check_images(self, false));
   TN_TRY(tni_check_ndim("grad_output", grad, self->ndim));
   return describe_grad(meta, grad, self, grad->sizes + grad->ndim - 2);
 }
@@ -181,7 +181,7 @@ TN_META(adaptive_max_pool2d) {
 
 TN_META(adaptive_max_pool2d_backward) {
   const tn_view *grad = args[0].u.v, *self = args[1].u.v, *indices = args[2].u.v;
-  TN_TRY(check_images(self));
+  TN_TRY(check_images(self, false));
   TN_TRY(tni_check_ndim("grad_output", grad, self->ndim));
   TN_TRY(tni_check_index("indices", indices, false));
   TN_TRY(tni_check_shape_is("indices", indices, grad->ndim, grad->sizes));
