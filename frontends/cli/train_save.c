@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/train.h"
@@ -126,27 +124,11 @@ static tn_status check_fit(const tni_train *t, bool shaped) {
   return TN_OK;
 }
 
-/* Training may take hours: a folder that is not there is said before. */
-static tn_status check_place(const char *path) {
-  struct stat about;
-  if (!stat(path, &about) && !S_ISREG(about.st_mode))
-    return tn_fail(TN_ERR_IO, "%s: cannot be written: it is there and not a regular file", path);
-  char *folder = strdup(path);
-  if (!folder) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: a path");
-  char *slash = strrchr(folder, '/');
-  if (slash) slash[slash == folder] = 0;
-  tn_status status = TN_OK;
-  if (access(slash ? folder : ".", W_OK | X_OK))
-    status = tn_fail(TN_ERR_IO, "%s: nothing can be saved there: %s", path, strerror(errno));
-  free(folder);
-  return status;
-}
-
 tn_status tni_train_settle(tni_train *train, tn_safetensors **out_file) {
   const tni_shape *s = &train->shape;
   bool shaped = s->context || s->layers || s->width || s->heads || s->dropout >= 0.0;
   *out_file = NULL;
-  if (train->save) TN_TRY(check_place(train->save));
+  if (train->save) TN_TRY(tn_file_check_place(train->save)); /* training may take hours */
   if (train->resume) {
     TN_TRY(tn_safetensors_open(train->resume, out_file));
     TN_TRY(settle_resumed(train, *out_file));

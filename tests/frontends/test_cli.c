@@ -304,6 +304,7 @@ static void train_fails(const char *format, const char *file, const char *words)
   snprintf(more, sizeof more, format, file);
   const tt_result *r = train(more);
   TN_CHECK_INT(r->status, 1);
+  TN_CHECK(!strstr(r->out, "epoch 1"));
   TN_CHECK_CONTAINS(r->words, words);
 }
 
@@ -414,11 +415,15 @@ TN_TEST(frontends_cli, checkpoints_that_do_not_fit) {
 }
 
 TN_TEST(frontends_cli, places_where_nothing_can_be_saved) {
-  char arguments[700];
+  char arguments[700], name[300];
   tt_write_images("train", 64);
   tt_write_images("t10k", 10);
-  train_fails("--epochs 1 --save '%s/nowhere/a'", tt_folder(),
-              "nowhere/a: nothing can be saved there: No such file");
+  train_fails("--epochs 1 --save '%s/nowhere/a'", tt_folder(), "nowhere/a: cannot be written: No such file");
+  train_fails("--epochs 1 --save '%s'", "", "an empty path");
+  train_fails("--epochs 1 --save '%s'", "/proc/a", "/proc/a: cannot be written");
+  memset(name, 'a', 250); /* a name that is short enough itself, but not with what stands behind it meanwhile */
+  name[250] = 0;
+  train_fails("--epochs 1 --save '%s'", place(name), "cannot be written: File name too long");
   train_fails("--epochs 1 --save '%s'", tt_folder(), "not a regular file");
   train_fails("--epochs 1 --save %s", "/dev/full", "not a regular file");
   /* The disk is full in the middle of a save: the old file stays, training ends, and the status tells. */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <tenon/files.h>
 #include <unistd.h>
 
 #include "frontends/c/src/file_int.h"
@@ -21,6 +22,7 @@ static tn_status failed(const tni_file_out *out, const char *what) {
 static tn_status find_place(tni_file_out *out, const char *path, mode_t *out_mode) {
   struct stat about;
   *out_mode = 0;
+  if (!*path) return tn_fail(TN_ERR_INVALID_ARGUMENT, "a file cannot be written to an empty path");
   out->path = realpath(path, NULL);
   if (!out->path) return tni_nn_strdup(path, &out->path);
   if (stat(out->path, &about)) return failed(out, "written");
@@ -114,4 +116,13 @@ tn_status tni_file_out_end(tni_file_out *out, tn_status status) {
   free(out->path);
   *out = (tni_file_out){.fd = -1};
   return status;
+}
+
+/* The file beside it is made and removed as a writer would: only that tells of read-only and foreign file systems, of long
+ * names and of rights that access(2) does not know. */
+tn_status tn_file_check_place(const char *path) {
+  tni_file_out out;
+  TN_TRY(tni_file_out_begin(&out, path));
+  (void)tni_file_out_end(&out, TN_ERR_INTERRUPTED);
+  return TN_OK;
 }

@@ -23,6 +23,10 @@
 extern "C" {
 #endif
 
+/* Whether the writers here could begin a file there now; says why not. Leaves nothing behind. For those who have hours of
+ * work to save at the end. */
+TN_EXPORT tn_status tn_file_check_place(const char *path);
+
 /* ------------------------------------------------------------------ safetensors */
 
 /* An open file: its header, checked whole. */
