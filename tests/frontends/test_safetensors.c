@@ -189,6 +189,8 @@ TN_TEST(frontends_safetensors, what_cannot_be_written_is_refused_before_a_file_i
   TN_CHECK_FAILS(tn_safetensors_write(place("none"), dict, NULL, 0), TN_ERR_INVALID_ARGUMENT, "__metadata__");
   TN_CHECK_FAILS(tn_safetensors_write(place("none"), dict, &(tn_file_note){"a", NULL}, 1),
                  TN_ERR_INVALID_ARGUMENT, "");
+  TN_CHECK_FAILS(tn_safetensors_write(place("none"), dict, (tn_file_note[]){{"a", "1"}, {"b", "2"}, {"a", "3"}}, 3),
+                 TN_ERR_INVALID_ARGUMENT, "two notes have the key 'a'");
   tn_state_dict_release(dict);
   tn_tensor_release(a);
   TN_CHECK_INT(access(place("none"), F_OK), -1);
@@ -259,6 +261,7 @@ TN_TEST(frontends_safetensors, malformed_text) {
   BAD("{\"a\":[[[[[[[[", 0, "byte 13: '{' was expected, '[' is there");
   BAD("{\"__metadata__\":{\"a\":1}}", 0, "'\"' was expected, '1' is there");
   BAD("{\"__metadata__\":{},\"__metadata__\":{}}", 0, "a second \"__metadata__\"");
+  BAD("{\"__metadata__\":{\"a\":\"1\",\"b\":\"2\",\"a\":\"3\"}}", 0, "byte 41: a second 'a'");
   BAD("{\"__metadata__\":{},}", 0, "'\"' was expected, '}' is there");
 }
 

@@ -39,8 +39,16 @@ const char *tn_safetensors_name(const tn_safetensors *file, size_t i) {
 }
 
 const char *tn_safetensors_note(const tn_safetensors *file, const char *key) {
-  for (size_t i = 0; file && key && i < file->n_notes; i++)
-    if (!strcmp(file->notes[i].key, key)) return file->notes[i].value;
+  size_t low = 0, high = file && key ? file->n_notes : 0;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    int order = strcmp(file->notes[middle].key, key);
+    if (order == 0) return file->notes[middle].value;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
   return NULL;
 }
 

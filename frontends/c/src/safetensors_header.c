@@ -113,7 +113,7 @@ static tn_status read_notes(tn_safetensors *file, tni_scan *scan) {
   TN_TRY(tni_scan_expect(scan, '{'));
   if (tni_scan_take(scan, '}')) return TN_OK;
   do {
-    tni_st_note note = {0};
+    tni_st_note note = {.at = scan->base + scan->at};
     TN_TRY(tni_nn_grow(&file->notes, &file->notes_capacity, file->n_notes, sizeof note, "a file's notes"));
     tn_status status = tni_scan_json_string(scan, &note.key);
     if (status == TN_OK) status = tni_scan_expect(scan, ':');
@@ -170,6 +170,12 @@ static int by_range(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
+static int by_key(const void *a, const void *b) {
+  const tni_st_note *x = a, *y = b;
+  int order = strcmp(x->key, y->key);
+  return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
 static int by_name(const void *a, const void *b, void *entries) {
   const tni_st_entry *e = entries;
   return strcmp(e[*(const size_t *)a].name, e[*(const size_t *)b].name);
@@ -205,6 +211,17 @@ static tn_status check_names(tn_safetensors *file) {
   return TN_OK;
 }
 
+static tn_status check_keys(tn_safetensors *file) {
+  if (file->n_notes) qsort(file->notes, file->n_notes, sizeof *file->notes, by_key);
+  for (size_t i = 1; i < file->n_notes; i++) {
+    const tni_st_note *note = &file->notes[i];
+    if (!strcmp(note[-1].key, note->key))
+      return tni_file_bad(file->map->path, note->at, "a second '%.80s' in \"" TNI_SAFETENSORS_NOTES "\"",
+                          note->key);
+  }
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------ all of it */
 
 tn_status tni_st_header_read(tn_safetensors *file) {
@@ -228,5 +245,6 @@ tn_status tni_st_header_read(tn_safetensors *file) {
   while (scan.at < scan.size && scan.text[scan.at] == ' ') scan.at++;
   if (scan.at < scan.size) return tni_scan_bad(&scan, scan.at, "only spaces may follow the header's '}'");
   TN_TRY(check_ranges(file));
+  TN_TRY(check_keys(file));
   return check_names(file);
 }

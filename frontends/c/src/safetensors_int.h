@@ -31,6 +31,7 @@ typedef struct tni_st_entry {
 
 typedef struct tni_st_note {
   char *key, *value;
+  uint64_t at; /* of the key in the file, for words */
 } tni_st_note;
 
 struct tn_safetensors {
@@ -41,7 +42,7 @@ struct tn_safetensors {
   size_t *by_name; /* positions in entries */
   tn_dim *sizes;
   size_t n_sizes, sizes_capacity;
-  tni_st_note *notes;
+  tni_st_note *notes; /* by key */
   size_t n_notes, notes_capacity;
 };
 

@@ -82,6 +82,27 @@ static tn_status list_items(const tn_state_dict *dict, item *items) {
   return TN_OK;
 }
 
+static int by_key(const void *a, const void *b) {
+  return strcmp(((const tn_file_note *)a)->key, ((const tn_file_note *)b)->key);
+}
+
+/* A reader would take one of them, and which is not said. */
+static tn_status check_keys(const tn_file_note *notes, size_t n) {
+  tn_file_note *sorted = NULL;
+  TN_TRY(tni_nn_alloc(n, sizeof *sorted, "a safetensors header", &sorted));
+  tn_status status = TN_OK;
+  for (size_t i = 0; status == TN_OK && i < n; i++) {
+    status = tni_nn_not_null(notes[i].key, "a note's key");
+    sorted[i] = notes[i];
+  }
+  if (status == TN_OK && n) qsort(sorted, n, sizeof *sorted, by_key);
+  for (size_t i = 1; status == TN_OK && i < n; i++)
+    if (!strcmp(sorted[i - 1].key, sorted[i].key))
+      status = tn_fail(TN_ERR_INVALID_ARGUMENT, "safetensors: two notes have the key '%.80s'", sorted[i].key);
+  free(sorted);
+  return status;
+}
+
 static tn_status add_notes(text *t, const tn_file_note *notes, size_t n) {
   TN_TRY(add_format(t, "\"" TNI_SAFETENSORS_NOTES "\":{"));
   for (size_t i = 0; i < n; i++) {
@@ -142,6 +163,7 @@ tn_status tn_safetensors_write(const char *path, const tn_state_dict *dict, cons
   size_t n = tn_state_dict_count(dict);
   item *items = NULL;
   text header = {0};
+  TN_TRY(check_keys(notes, n_notes));
   TN_TRY(tni_nn_alloc(n, sizeof *items, "a safetensors header", &items));
   tn_status status = list_items(dict, items);
   if (status == TN_OK) status = make_header(&header, items, n, notes, n_notes);
