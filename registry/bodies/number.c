@@ -5,8 +5,11 @@
  *
  * Note [A number's dtype]
  * A number never raises a tensor's dtype within its category, but a 0-d tensor would beside another 0-d tensor. So it
- * gets the tensor's own dtype where it fits the category; else the default dtype of its own category.
+ * gets the tensor's own dtype where it fits the category; else the default dtype of its own category. What that dtype
+ * cannot hold wraps (integers) or is infinite: arithmetic in the dtype goes on with it as ATen's does. A number that is
+ * stored or bounds is refused instead.
  */
+#include <math.h>
 #include <tenon/kit/dtype.h>
 
 #include "registry/bodies/compose.h"
@@ -18,6 +21,20 @@ static tn_dtype beside(const tn_tensor *t, const tn_value *number) {
   return TN_DTYPE_NONE; /* a factory's default */
 }
 
+/* The number as arithmetic in dtype sees it: see the note. */
+static tn_scalar as_held(tn_dtype dtype, const tn_value *number) {
+  if (dtype == TN_DTYPE_NONE && number->kind == TN_VAL_FLOAT) dtype = tn_default_dtype();
+  if (dtype == TN_DTYPE_NONE || tn_kit_dtype_holds(dtype, number)) return *number;
+  if (number->kind == TN_VAL_FLOAT || tn_kit_dtype_is_float(dtype))
+    return tn_float(tni_double_of(number) < 0.0 ? -INFINITY : INFINITY);
+  uint64_t bits = (uint64_t)number->u.i;
+  int above = 64 - 8 * (int)tn_kit_dtype_size(dtype);
+  return tn_int(dtype == TN_UINT8 ? (int64_t)(bits & 0xff) : (int64_t)(bits << above) >> above);
+}
+
+static tn_scalar as_it_is(tn_dtype dtype __attribute__((unused)), const tn_value *number) { return *number; }
+
+/* Refuses a number that the dtype cannot hold. */
 static tn_status as_tensor(const tn_tensor *like, const tn_value *number, tn_dtype dtype,
                            tn_tensor **out_tensor) {
   const tn_options options = {.dtype = dtype, .has_device = true, .device = tn_tensor_device(like)};
@@ -31,26 +48,28 @@ static tn_dtype quotient_dtype(const tn_tensor *t, const tn_value *number) {
 }
 
 /* NAME(Tensor self, Scalar other, ...): `number` is other. */
-#define BESIDE(NAME, self_, number_, call) BESIDE_AS(NAME, self_, number_, beside, call)
-#define BESIDE_AS(NAME, self_, number_, dtype_of, call)                                          \
-  TN_BODY(NAME) {                                                                                \
-    tn_tensor *self = args[self_].u.t, *number = NULL, *result = NULL;                           \
-    tn_status status = as_tensor(self, &args[number_], dtype_of(self, &args[number_]), &number); \
-    if (status == TN_OK) status = (call);                                                        \
-    tn_tensor_release(number);                                                                   \
-    return tni_result(status, &result, out);                                                     \
+#define BESIDE(NAME, self_, number_, call) BESIDE_AS(NAME, self_, number_, beside, as_held, call)
+#define BESIDE_AS(NAME, self_, number_, dtype_of, held, call)              \
+  TN_BODY(NAME) {                                                          \
+    tn_tensor *self = args[self_].u.t, *number = NULL, *result = NULL;     \
+    tn_dtype dtype = dtype_of(self, &args[number_]);                       \
+    tn_scalar value = held(dtype, &args[number_]);                         \
+    tn_status status = as_tensor(self, &value, dtype, &number);            \
+    if (status == TN_OK) status = (call);                                  \
+    tn_tensor_release(number);                                             \
+    return tni_result(status, &result, out);                               \
   }
 
 BESIDE(add_number, 0, 1, tn_add(self, number, args[2], &result))
 BESIDE(sub_number, 0, 1, tn_sub(self, number, args[2], &result))
 BESIDE(rsub_number, 0, 1, tn_sub(number, self, args[2], &result))
 BESIDE(mul_number, 0, 1, tn_mul(self, number, &result))
-BESIDE_AS(div_number, 0, 1, quotient_dtype, tn_div(self, number, &result))
+BESIDE_AS(div_number, 0, 1, quotient_dtype, as_held, tn_div(self, number, &result))
 BESIDE(remainder_number, 0, 1, tn_remainder(self, number, &result))
 BESIDE(pow_number, 0, 1, tn_pow_tensor_tensor(self, number, &result))
 BESIDE(number_pow, 1, 0, tn_pow_tensor_tensor(number, self, &result))
-BESIDE(clamp_min, 0, 1, tn_maximum(self, number, &result))
-BESIDE(clamp_max, 0, 1, tn_minimum(self, number, &result))
+BESIDE_AS(clamp_min, 0, 1, beside, as_it_is, tn_maximum(self, number, &result))
+BESIDE_AS(clamp_max, 0, 1, beside, as_it_is, tn_minimum(self, number, &result))
 BESIDE(eq_number, 0, 1, tn_eq(self, number, &result))
 BESIDE(ne_number, 0, 1, tn_ne(self, number, &result))
 BESIDE(lt_number, 0, 1, tn_lt(self, number, &result))

@@ -68,10 +68,10 @@ TN_GRAD(pow_tensor_tensor) {
 TN_GRAD(pow_scalar) {
   tn_tensor *exponent = ctx->args[1].u.t, *result = ctx->outs[0], *t[3] = {NULL};
   if (!(ctx->wanted & 1)) return TN_OK;
-  tn_options options = {
-      .dtype = tn_tensor_dtype(result), .has_device = true, .device = tn_tensor_device(result)};
+  tn_options options = {.dtype = TN_FLOAT64, .has_device = true, .device = tn_tensor_device(result)};
   tn_status status;
-  TNI_STEP(tn_scalar_tensor(ctx->args[0], &options, &t[0]));
+  TNI_STEP(tn_scalar_tensor(ctx->args[0], &options, &t[1])); /* too large for the dtype: infinite there */
+  TNI_STEP(tn_to_dtype(t[1], tn_tensor_dtype(result), false, false, 0, &t[0]));
   TNI_STEP(pow_exponent(grad_outs[0], t[0], exponent, result, &grad_ins[0]));
 done:
   TNI_RELEASE(t);

@@ -88,6 +88,7 @@ TN_META(inplace_self) {
 }
 
 TN_META(fill) {
+  TN_TRY(tni_check_number_held("value", &args[1], args[0].u.v->dtype));
   tni_desc_like(&meta->out[0], args[0].u.v, TN_DESC_LIKE_SELF);
   return TN_OK;
 }

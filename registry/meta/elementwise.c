@@ -109,6 +109,14 @@ TN_META(elementwise) { return elementwise(meta, args, 0); }
 TN_META(elementwise_scalar) { return elementwise(meta, args, numbers_of(meta, args, 1)); }
 TN_META(elementwise_scalars) { return elementwise(meta, args, numbers_of(meta, args, UINT32_MAX)); }
 
+/* clamp and its halves: a bound that the dtype cannot hold would bound at another number. */
+TN_META(elementwise_bounds) {
+  TN_TRY(elementwise(meta, args, numbers_of(meta, args, UINT32_MAX)));
+  for (uint32_t i = 1; i < meta->n_args; i++)
+    TN_TRY(tni_check_number_held("bound", &args[i], meta->compute_dtype));
+  return TN_OK;
+}
+
 /* pow: an integer to a negative integer number has no integer result. */
 TN_META(elementwise_pow) {
   TN_TRY(elementwise(meta, args, numbers_of(meta, args, 1)));
@@ -128,6 +136,7 @@ TN_META(elementwise_where) {
 /* masked_fill: self's dtype, whatever the number is. */
 TN_META(elementwise_masked) {
   TN_TRY(tni_check_bool("mask", args[1].u.v));
+  TN_TRY(tni_check_number_held("value", &args[2], args[0].u.v->dtype));
   meta->keep_args = 2;
   tn_desc *desc = &meta->out[0];
   TN_TRY(broadcast_shape(meta, args, desc));

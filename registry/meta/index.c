@@ -44,7 +44,10 @@ static tn_status scatter(tn_meta *meta, const tn_value *args, const tn_view *src
 
 TN_META(scatter_add) { return scatter(meta, args, args[3].u.v); }
 TN_META(scatter_src) { return scatter(meta, args, args[3].u.v); }
-TN_META(scatter_value) { return scatter(meta, args, NULL); }
+TN_META(scatter_value) {
+  TN_TRY(tni_check_number_held("value", &args[3], args[0].u.v->dtype));
+  return scatter(meta, args, NULL);
+}
 
 static tn_status check_index_vector(const tn_view *index) {
   TN_TRY(tni_check_index("index", index, true));

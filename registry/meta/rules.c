@@ -57,6 +57,12 @@ tn_status tni_check_number_fits(const tn_value *number, tn_dtype compute) {
                  tn_kit_dtype_name(compute), number->u.f);
 }
 
+tn_status tni_check_number_held(const char *name, const tn_value *number, tn_dtype dtype) {
+  if (tn_kit_dtype_holds(dtype, number)) return TN_OK;
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected a number that %s can hold as '%s', got %.17g",
+                 tn_kit_dtype_name(dtype), name, tni_number(number));
+}
+
 bool tni_suggests_channels_last(const tn_view *view) {
   static const uint8_t inside_out[4] = {1, 3, 2, 0};
   tn_dim least = TN_DIM(0);

@@ -99,5 +99,7 @@ tn_status tni_check_statistics(const char *name, const tn_view *view, const tn_v
 
 /* A floating number cannot enter a computation in integers. */
 tn_status tni_check_number_fits(const tn_value *number, tn_dtype compute);
+/* What is written as it is must not become another number. name: of the argument. */
+tn_status tni_check_number_held(const char *name, const tn_value *number, tn_dtype dtype);
 
 #endif

@@ -3,6 +3,8 @@
  * Calls that must fail: each gives a status whose words name the operator and what came, the result is NULL,
  * and nothing that was passed in has changed, its version counter included.
  */
+#include <math.h>
+
 #include "make.h"
 
 /* Two operands that are wrong together under a binary call. */
@@ -219,4 +221,38 @@ TN_TEST(ops_bad_input, too_many_dims) {
   tn_tensor_release(out);
   TN_CHECK_FAILS(tn_zeros(sizes, TN_MAX_RANK + 1, NULL, &out), TN_ERR_INVALID_ARGUMENT, "65");
   TN_CHECK_PTR_NULL(out);
+}
+
+/* What is stored or bounds must not become another number; infinities are numbers of a floating dtype. */
+TN_TEST(ops_bad_input, numbers_that_a_dtype_cannot_hold) {
+  tn_tensor *x = NULL, *y = NULL, *mask = NULL, *place = NULL;
+  const int8_t values[] = {44, 100, -100};
+  const int64_t zero = 0;
+  TN_CHECK_OK(tn_tensor_from_host(values, SIZES(3), TN_OPTIONS(.dtype = TN_INT8), &x));
+  TN_CHECK_OK(tn_ones(SIZES(3), TN_OPTIONS(.dtype = TN_BOOL), &mask));
+  TN_CHECK_OK(tn_tensor_from_host(&zero, SIZES(1), TN_OPTIONS(.dtype = TN_INT64), &place));
+  TN_CHECK_FAILS(tn_fill_(x, tn_int(128)), TN_ERR_INVALID_ARGUMENT, "that int8 can hold as 'value', got 128");
+  TN_CHECK_FAILS(tn_fill_(x, tn_float(NAN)), TN_ERR_INVALID_ARGUMENT, "got nan");
+  TN_CHECK_FAILS(tn_masked_fill(x, mask, tn_int(-129), &y), TN_ERR_INVALID_ARGUMENT, "got -129");
+  TN_CHECK_FAILS(tn_scatter_value_(x, 0, place, tn_int(300)), TN_ERR_INVALID_ARGUMENT, "got 300");
+  TN_CHECK_FAILS(tn_clamp_min(x, tn_int(-300), &y), TN_ERR_INVALID_ARGUMENT, "that int8 can hold as 'bound'");
+  TN_CHECK_FAILS(tn_clamp(x, tn_int(-300), tn_int(300), &y), TN_ERR_INVALID_ARGUMENT,
+                 "got -300");
+  TN_CHECK_FAILS(tn_full(SIZES(1), tn_float(1e300), NULL, &y), TN_ERR_INVALID_ARGUMENT, "float32");
+  TN_CHECK_FAILS(tn_full(SIZES(1), tn_float(65505), TN_OPTIONS(.dtype = TN_FLOAT16), &y), TN_ERR_INVALID_ARGUMENT,
+                 "float16");
+  TN_CHECK_FAILS(tn_full(SIZES(1), tn_float(0x1p63), TN_OPTIONS(.dtype = TN_INT64), &y), TN_ERR_INVALID_ARGUMENT,
+                 "int64");
+  TN_CHECK_OK(tn_full(SIZES(1), tn_float(-INFINITY), TN_OPTIONS(.dtype = TN_FLOAT16), &y));
+  tn_tensor_release(y);
+  TN_CHECK_OK(tn_full(SIZES(1), tn_int(-1), TN_OPTIONS(.dtype = TN_UINT8), &y));
+  TN_CHECK_INT(*(uint8_t *)tn_tensor_data(y), 255);
+  tn_tensor_release(y);
+  TN_CHECK_OK(tn_add_scalar(x, tn_int(300), tn_int(1), &y)); /* arithmetic in int8 wraps */
+  TN_CHECK_INT(*(int8_t *)tn_tensor_data(y), 88);
+  TN_CHECK_INT(*(int8_t *)tn_tensor_data(x), 44);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+  tn_tensor_release(mask);
+  tn_tensor_release(place);
 }

@@ -3,6 +3,8 @@
  * The table of dtypes, and names to codes. Complex and float8 have rows although nothing computes with them
  * yet: files and messages name them.
  */
+#include <float.h>
+#include <math.h>
 #include <tenon/kit/dtype.h>
 
 #define UNKNOWN \
@@ -58,4 +60,29 @@ tn_dtype tn_kit_dtype_find(const char *name) {
     if (strcmp(other_names[i].name, name) == 0) return other_names[i].dtype;
   }
   return TN_DTYPE_NONE;
+}
+
+static double float_most(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_FLOAT16: return 65504.0;
+    case TN_BFLOAT16: return 0x1.fep127;
+    case TN_FLOAT32: return FLT_MAX;
+    default: return INFINITY;
+  }
+}
+
+bool tn_kit_dtype_holds(tn_dtype dtype, const tn_value *number) {
+  bool is_float = number->kind == TN_VAL_FLOAT, is_unsigned = dtype == TN_UINT8;
+  double value = is_float ? number->u.f : (double)number->u.i;
+  if (number->kind == TN_VAL_BOOL || dtype == TN_BOOL) return true;
+  if (tn_kit_dtype_is_float(dtype)) return !isfinite(value) || fabs(value) <= float_most(dtype);
+  if (!tn_kit_dtype_is_int(dtype)) return true; /* computed with by nobody yet */
+  int bits = (int)tn_kit_dtype_size(dtype) * 8 - !is_unsigned;
+  if (is_float) {
+    double most = (double)((uint64_t)1 << bits); /* for 64 bits, most - 1 would round */
+    return bits == 63 ? value >= -most && value < most
+                      : value <= most - 1.0 && value >= (is_unsigned ? 1.0 - most : -most);
+  }
+  int64_t most = (int64_t)(((uint64_t)1 << bits) - 1);
+  return number->u.i <= most && number->u.i >= (is_unsigned ? -most : -most - 1);
 }

@@ -57,6 +57,9 @@ static inline bool tn_kit_dtype_is_complex(tn_dtype dtype) {
 }
 /* Code of a name ("float32", short forms "f32", "half", "long", ...); TN_DTYPE_NONE if unknown. */
 tn_dtype tn_kit_dtype_find(const char *name);
+/* Whether writing number into dtype keeps it but for what is rounded: in its range, and no infinity or NaN in an integer.
+ * A negative number of an unsigned dtype's magnitude counts as in range (it wraps), as in ATen. */
+bool tn_kit_dtype_holds(tn_dtype dtype, const tn_value *number);
 
 /* ------------------------------------------------------------------ halves */
 
