@@ -152,7 +152,7 @@ static tn_status span_bytes(uint32_t ndim, const tn_dim *sizes, const tn_dim *st
   }
   if (last == UINT64_MAX || __builtin_mul_overflow(last + 1, itemsize, out_bytes) || *out_bytes > INT64_MAX)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "a tensor of %llu elements of %zu bytes is too large",
-                   (unsigned long long)last, itemsize);
+                   (unsigned long long)(last + (last != UINT64_MAX)), itemsize);
   return TN_OK;
 }
 
