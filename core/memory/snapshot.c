@@ -12,16 +12,31 @@
 static const char *const kinds[] = {"medium", "large", "whole"};
 static const char *const states[] = {"free", "live", "cached", "pending", "slab"};
 
-static void put_string(FILE *file, const char *s) {
+/* Bytes of the UTF-8 character at s; 0 if there is none. The NUL at the end is no continuation. */
+static int character(const unsigned char *s) {
+  int n = s[0] < 0x80 ? 1 : s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+  if (n > 1 && (s[0] < 0xC2 || s[0] > 0xF4)) return 0;
+  for (int i = 1; i < n; ++i)
+    if ((s[i] & 0xC0) != 0x80) return 0;
+  if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
+  if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
+  return n;
+}
+
+/* Names are the program's: bytes that are no UTF-8 become the character for what cannot be read. */
+static void put_string(FILE *file, const char *words) {
   putc('"', file);
-  for (; *s; ++s) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\')
-      fprintf(file, "\\%c", c);
-    else if (c < 0x20)
-      fprintf(file, "\\u%04x", c);
+  for (const unsigned char *s = (const unsigned char *)words; *s;) {
+    int n = character(s);
+    if (*s == '"' || *s == '\\')
+      fprintf(file, "\\%c", *s);
+    else if (*s < 0x20)
+      fprintf(file, "\\u%04x", *s);
+    else if (n == 0)
+      fputs("\\ufffd", file);
     else
-      putc(c, file);
+      fwrite(s, 1, (size_t)n, file);
+    s += n ? n : 1;
   }
   putc('"', file);
 }
