@@ -25,7 +25,7 @@
 /* A chain of 1000 recorded operators holds three blocks per operator at once; twice that stays cached. */
 enum { FREELIST_MOST = 8192 };
 
-const uint16_t tni_block_bytes[TNI_BLOCK_CLASSES] = {64, 128, 192, 256, 384, 512, 768, 1024};
+const uint16_t tni_block_bytes[TNI_BLOCK_CLASSES] = {64, 128, 192, 256, 384, 512, 768, 1024, 512, 512};
 
 #ifdef TN_STRESS
 bool tni_should_fail(void) {

@@ -52,8 +52,9 @@ char *tni_strdup(const char *s);
 /* Sets "out of memory: N bytes for WHAT" and returns TN_ERR_OUT_OF_MEMORY. */
 tn_status tni_oom(size_t size_bytes, const char *what) TN_COLD;
 
-/* Blocks: 64-byte aligned, sizes by class. */
-enum { TNI_BLOCK_CLASSES = 8, TNI_BLOCK_MAX = 1024 };
+/* Blocks: 64-byte aligned, sizes by class. The last two classes have the size of another: blocks on their lists are as
+ * their last users left them, but for the first word (Note [Ready blocks] in core/tensor/small.h). */
+enum { TNI_BLOCK_CLASSES = 10, TNI_BLOCK_SMALL = 8, TNI_BLOCK_VIEW = 9, TNI_BLOCK_MAX = 1024 };
 extern const uint16_t tni_block_bytes[TNI_BLOCK_CLASSES];
 /* Smallest class that holds size_bytes; size_bytes <= TNI_BLOCK_MAX. */
 unsigned tni_block_class(size_t size_bytes);

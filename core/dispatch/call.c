@@ -22,14 +22,9 @@ uint64_t tni_keys_of(const tn_op *op, const tn_value *args) {
   return keys;
 }
 
-/* Backend of a call by DESIGN 3: the Device argument, else the operands, else the thread's default. */
 uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args) {
-  uint64_t layers = keys & ~TNI_KEYS_BACKENDS;
-  if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE &&
-      args[op->device_arg].u.d.backend < TN_BACKEND_LIMIT)
-    return layers | TNI_KEY(args[op->device_arg].u.d.backend);
-  if (keys & TNI_KEYS_BACKENDS) return keys;
-  return layers | TNI_KEY(tni_tls.modes.default_device.backend);
+  static const tn_value none;
+  return tni_keys_on(keys, op->device_arg != 255 ? &args[op->device_arg] : &none);
 }
 
 /* First call in the process: operators and manifests are not there yet. The call is made again. */

@@ -55,6 +55,7 @@ typedef struct tni_cell {
   tn_kernel_fn fast_fn;       /* its user pointer is `user` */
   tn_kernel_fn guarded;       /* fn is guard.c's: what it goes on to */
   struct tni_pool *const *pools; /* of the backend's devices: where larger results lie; NULL if there are no kernels */
+  int32_t n_devices;          /* of the backend */
   uint64_t own_bytes;         /* most bytes of a result that tni_tensor_new puts into the tensor's block */
 } tni_cell;
 
@@ -107,8 +108,15 @@ tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn
 /* The cold parts of a call: backend from device argument or default; naming a failure. */
 uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args);
 tn_status tni_call_failed(const tn_op *op, tn_status status) TN_COLD;
-/* tni_call_keys for the generated typed calls. sure: a required operand and no device argument, so the keys name
- * the backend. */
+/* Keys of a call by DESIGN 3: of the backend that its Device argument names, else of the operands, else of the thread's
+ * default device. */
+static inline uint64_t tni_keys_on(uint64_t keys, const tn_value *device) {
+  if (device->kind == TN_VAL_DEVICE && device->u.d.backend < TN_BACKEND_LIMIT)
+    return (keys & ~TNI_KEYS_BACKENDS) | TNI_KEY(device->u.d.backend);
+  return keys & TNI_KEYS_BACKENDS ? keys : keys | TNI_KEY(tni_tls.modes.default_device.backend);
+}
+/* tni_call_keys for the generated typed calls. sure: the keys name the backend, by a required operand or by
+ * tni_keys_on. */
 static inline __attribute__((always_inline)) tn_status tni_call_inline(const tn_op *op, uint64_t keys, bool sure,
                                                                        const tn_value *args, tn_value *out) {
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
@@ -157,6 +165,7 @@ tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *o
 tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *out); /* one fresh result */
+tn_status tni_fresh_step(tn_call *call, const tn_value *args, tn_value *out); /* one fresh result and no kernel */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */
 tn_status tni_view_list_step(tn_call *call, const tn_value *args, tn_value *out); /* ... with a list result */
 tn_status tni_body_step(tn_call *call, const tn_value *args, tn_value *out);  /* composite */

@@ -56,6 +56,15 @@ const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *d
 tn_status tni_meta_grow_refused(tn_meta *meta, uint32_t n);
 /* May calls of op with these providers begin in tni_structured_single? */
 bool tni_single_fits(const tn_op *op, const tni_kernel *const *chain, uint32_t n_chain);
+/* May calls of op, which has no kernels, begin in tni_fresh_step? What the two have in common. */
+bool tni_fresh_fits(const tn_op *op);
+/* The device of a call that is said somewhere: the Device argument, or, where the schema has no tensors, the thread's
+ * default. backend: of the running cell. NULL: tni_call_device finds it. */
+static inline const tn_device *tni_device_said(const tn_op *op, const tn_value *args, uint8_t backend) {
+  if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE) return &args[op->device_arg].u.d;
+  const tn_device *usual = &tni_tls.modes.default_device;
+  return TNI_LIKELY(!(op->tensor_args | op->list_args) && usual->backend == backend) ? usual : NULL;
+}
 /* Device of a call: the Device argument, else the first operand that is not a 0-d cpu tensor beside another
  * device, else the default; and the check that the operands go together. */
 tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_device);

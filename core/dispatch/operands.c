@@ -72,13 +72,9 @@ tn_status tni_call_device(tn_call *call, const tn_value *args, tn_device *out_de
   const tn_op *op = call->op;
   const uint8_t backend = backend_of_call(call);
   device_vote v = {backend, false, {backend, 0, 0}};
-  if (op->device_arg != 255 && args[op->device_arg].kind == TN_VAL_DEVICE) {
-    *out_device = args[op->device_arg].u.d;
-    return TN_OK;
-  }
-  if (!(op->tensor_args | op->list_args)) {
-    tn_device def = tni_tls.modes.default_device;
-    *out_device = def.backend == backend ? def : v.device;
+  const tn_device *said = tni_device_said(op, args, backend);
+  if (said || !(op->tensor_args | op->list_args)) {
+    *out_device = said ? *said : v.device;
     return TN_OK;
   }
   if (op->flags & TN_OP_CROSS_DEVICE) {

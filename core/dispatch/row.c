@@ -156,6 +156,7 @@ static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, const tni_kernel *con
   if (fast && op->form == TN_FORM_FUNCTIONAL && !op->write_args)
     return is_plain_binary(op) ? tni_structured_binary : tni_structured_elementwise;
   if (fast && op->form == TN_FORM_INPLACE && op->write_args == 1) return tni_structured_inplace;
+  if (bit != TN_BACKEND_META && (flags & TN_OP_NO_KERNEL) && tni_fresh_fits(op)) return tni_fresh_step;
   if (bit != TN_BACKEND_META && tni_single_fits(op, chain, n_chain)) return tni_structured_single;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;
   if (bit == TN_BACKEND_META && f->meta) return tni_structured;
@@ -187,6 +188,7 @@ static tn_status cell_make(tn_op *op, uint8_t bit, const tni_cell **out_cell) {
                            .n_chain = n,
                            .bit = bit,
                            .body_last = f->body != NULL};
+  if (bit < TN_BACKEND_LIMIT) block->cell.n_devices = tni_backend_get(bit)->n_devices;
   if (bit < TN_BACKEND_LIMIT && (atomic_load(&tni_inline_backends) >> bit & 1)) {
     block->cell.small_bytes = TNI_SMALL_BYTES;
     block->cell.own_bytes = TNI_INLINE_BYTES;

@@ -3,7 +3,8 @@
  * View operators: the meta rule gives sizes, strides and offset, the core makes the tracked view. No backend
  * takes part, so every backend has all views.
  */
-#include "core/dispatch/dispatch_int.h"
+#include "core/dispatch/fresh.h"
+#include "core/tensor/view.h"
 
 /* Descriptors of the results; one on the stack of the step, more in one allocation. */
 typedef struct desc_list {
@@ -31,9 +32,7 @@ static tn_status desc_grow(tn_meta *meta, uint32_t n) {
 
 /* Every field that is read is set; rules write sizes and strides. */
 static inline void desc_init(tn_desc *desc) {
-  desc->dtype = TN_DTYPE_NONE;
-  desc->ndim = desc->layout = desc->absent = desc->unknown = 0;
-  desc->offset = 0;
+  memset(desc, 0, offsetof(tn_desc, sizes));
 }
 
 static void desc_list_init(desc_list *list, const tn_op *op) {
@@ -72,7 +71,7 @@ static tn_status refuse_grow(tn_meta *meta, uint32_t n) {
 /* One result: nothing is allocated but the view. */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
-  tn_tensor *self = args[0].u.t, *view;
+  tn_tensor *self = args[0].u.t;
   tn_desc desc;
   tn_meta meta = op->meta_preset;
   if (TNI_UNLIKELY(self->view.flags & TN_VIEW_OPAQUE)) return refuse_opaque();
@@ -81,8 +80,9 @@ tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out) {
   meta.grow = refuse_grow;
   tn_status status = op->meta(&meta, args);
   if (TNI_UNLIKELY(status != TN_OK)) return status;
-  status = tni_tensor_view(self, &desc, op, args, 0, &view);
-  if (TNI_LIKELY(status == TN_OK)) out[0] = tn_value_make((uint64_t)(uintptr_t)view, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
+  if (TNI_UNLIKELY(tni_meta_byte(&desc.layout) == TN_DESC_FREE_STRIDES)) TN_TRY(tni_view_check_reach(self, &desc));
+  tn_tensor *view = tni_view_make(self, &desc, op, args, 0, &status);
+  if (TNI_LIKELY(view != NULL)) out[0] = tn_value_make((uint64_t)(uintptr_t)view, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
   return status;
 }
 

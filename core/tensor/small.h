@@ -12,7 +12,27 @@
 #include "core/memory/memory.h"
 #include "core/tensor/tensor.h"
 
-enum { TNI_SMALL_CLASS = 5, TNI_SMALL_BYTES = 128 }; /* 512-byte blocks: 384 of tensor, 128 of data */
+enum { TNI_SMALL_CLASS = TNI_BLOCK_SMALL, TNI_SMALL_BYTES = 128 }; /* 512-byte blocks: 384 of tensor, 128 of data */
+
+/* Note [Ready blocks]
+ * What a small call costs is the stores of its result, and more than half of them write what stood there before: a block
+ * is mostly the same kind of tensor again. So a dying tensor leaves these fields as tni_tensor_fix sets them, and whoever
+ * takes a block of TNI_BLOCK_SMALL's list, or a pair (core/memory/memory.h), writes the rest. Views do the same with a list
+ * of their own (tni_view_fix). What lives may change them,
+ * but not unnoticed: a slot for gradients, a parent, an extra or the mark `kept` send a tensor to its death by the long
+ * way, which sets them again. */
+static inline void tni_tensor_fix(tn_tensor *t, uint64_t mem, int64_t offset_bytes, unsigned block_class,
+                                  unsigned extras) {
+  tn_view *v = &t->view;
+  v->mem = mem; /* of a pair it is lost: the list's links lie there */
+  v->offset_bytes = offset_bytes;
+  v->storage = &t->own_storage;
+  v->sizes = t->dims;
+  v->strides = t->dims + TNI_INLINE_RANK;
+  v->reserved2 = 0;
+  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
+  tni_tensor_clear(t, block_class, TNI_CREATION_DEFAULT, extras);
+}
 
 /* dtype, ndim, itemsize, backend, device index, reserved0: equal in one comparison, copied in one store. */
 static inline uint64_t tni_view_word(const tn_view *v) {
@@ -21,26 +41,17 @@ static inline uint64_t tni_view_word(const tn_view *v) {
   return word;
 }
 
-/* A fresh tensor over memory at data and mem + offset_bytes, row-major, with the sizes of like, which is contiguous and
- * of at most TNI_INLINE_RANK dims. Its storage is the caller's to describe. word: its tni_view_word; extras:
- * TNI_EXTRA_... */
+/* Makes a fixed block a fresh tensor over memory at data, row-major, with the sizes of like, which is contiguous and of at
+ * most TNI_INLINE_RANK dims. Its storage is the caller's to describe. word: its tni_view_word. */
 static inline __attribute__((always_inline)) void tni_tensor_fill(tn_tensor *t, const tn_view *like, uint64_t word,
-                                                                  uint64_t key, void *data, uint64_t mem,
-                                                                  int64_t offset_bytes, unsigned block_class,
-                                                                  unsigned extras) {
+                                                                  uint64_t key, void *data) {
   const unsigned ndim = like->ndim;
   tn_view *v = &t->view;
   v->data = data;
-  v->mem = mem;
-  v->offset_bytes = offset_bytes;
-  v->storage = &t->own_storage;
-  v->sizes = t->dims;
-  v->strides = t->dims + TNI_INLINE_RANK;
   v->numel = like->numel;
   memcpy(&v->dtype, &word, sizeof word);
   const uint64_t flags = TN_VIEW_CONTIGUOUS | TN_VIEW_DENSE; /* and reserved1 */
   memcpy(&v->flags, &flags, sizeof flags);
-  v->reserved2 = 0;
   if (TNI_LIKELY(ndim == 1)) {
     t->dims[0] = like->sizes[0];
     t->dims[TNI_INLINE_RANK] = like->strides[0];
@@ -51,8 +62,6 @@ static inline __attribute__((always_inline)) void tni_tensor_fill(tn_tensor *t, 
     }
   }
   t->keys = key;
-  atomic_store_explicit(&t->counts, TNI_SOLE, memory_order_relaxed);
-  tni_tensor_clear(t, block_class, TNI_CREATION_DEFAULT, extras);
   t->version = tni_tls.modes.inference ? NULL : &t->own_version;
   const uint64_t zero = 0;
   memcpy((void *)&t->own_version, &zero, sizeof zero);
@@ -69,7 +78,7 @@ static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small(const t
   tn_tensor *t = tni_block_pop_listed(TNI_SMALL_CLASS);
   if (TNI_UNLIKELY(!t)) return NULL;
   void *data = (char *)t + TNI_DATA_OFFSET;
-  tni_tensor_fill(t, like, word, key, data, (uint64_t)(uintptr_t)data, 0, TNI_SMALL_CLASS, 0);
+  tni_tensor_fill(t, like, word, key, data);
   const uint64_t place = (word >> 16 & 0xffffff00) | TNI_STORAGE_INLINE; /* kind, backend, device index, no flags */
   memcpy(&t->own_storage, &place, sizeof place);
   return t;
@@ -87,26 +96,31 @@ static inline __attribute__((always_inline)) tn_tensor *tni_tensor_paired(const 
   if (TNI_UNLIKELY(!t)) return NULL;
   tni_storage *s = &t->own_storage;
   s->size_bytes = bytes;
-  tni_tensor_fill(t, like, word, key, s->address, s->mem, s->base_bytes, TNI_MEMORY_PAIR_CLASS, TNI_EXTRA_MEMORY);
+  tni_tensor_fill(t, like, word, key, s->address);
+  t->view.mem = s->mem;
   return t;
 }
 
-/* What the two factories above are given of a row-major tensor of sizes that a meta rule gave. strides has room for
- * TNI_INLINE_RANK. Returns the bytes of an element, 0: more than `most` elements, or none, or something that
- * tni_tensor_new has words for. */
+/* What the two factories above are given of a row-major tensor of sizes that a meta rule gave, on a device that is there.
+ * strides has room for TNI_INLINE_RANK. Returns the bytes of an element, 0: more than `most` elements, or none, or
+ * something that tni_tensor_new has words for. */
 static inline __attribute__((always_inline)) size_t tni_tensor_like(tn_view *like, uint64_t *out_word, tn_dim *strides,
                                                                     tn_dtype dtype, unsigned ndim, const tn_dim *sizes,
                                                                     tn_device device, uint64_t most) {
-  if (!most || ndim > TNI_INLINE_RANK || !(TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL)) return 0;
-  const tni_backend *backend = tni_backend_get(device.backend);
-  if (TNI_UNLIKELY(device.index < 0 || device.index >= backend->n_devices)) return 0;
-  const size_t itemsize = tn_kit_dtype_size(dtype);
+  if (ndim > TNI_INLINE_RANK || dtype >= TN_DTYPE_LIMIT || !(TN_DTYPE_BIT(dtype) & TN_DTYPES_ALL)) return 0;
+  const size_t itemsize = tn_kit_dtypes[dtype].size;
   tn_dim numel = 1;
-  for (unsigned i = ndim; i-- > 0;) {
-    if ((uint64_t)sizes[i] - 1 >= most) return 0; /* also 0 and below */
-    strides[i] = numel;
-    numel *= sizes[i];
-    if ((uint64_t)numel > most) return 0;
+  if (TNI_LIKELY(ndim == 1)) {
+    strides[0] = 1;
+    numel = sizes[0];
+    if ((uint64_t)numel - 1 >= most) return 0;
+  } else {
+    for (unsigned i = ndim; i-- > 0;) {
+      if ((uint64_t)sizes[i] - 1 >= most) return 0; /* also 0 and below */
+      strides[i] = numel;
+      numel *= sizes[i];
+      if ((uint64_t)numel > most) return 0;
+    }
   }
   *out_word = (uint64_t)dtype | (uint64_t)ndim << 8 | (uint64_t)itemsize << 16 |
               (uint64_t)device.backend << 24 | (uint64_t)(uint16_t)device.index << 32;
@@ -120,8 +134,9 @@ static inline __attribute__((always_inline)) size_t tni_tensor_like(tn_view *lik
 }
 
 /* A small row-major tensor of sizes that a meta rule gave. NULL: as above. */
-static inline tn_tensor *tni_tensor_small_new(tn_dtype dtype, unsigned ndim, const tn_dim *sizes, tn_device device,
-                                              uint64_t most) {
+static inline __attribute__((always_inline)) tn_tensor *tni_tensor_small_new(tn_dtype dtype, unsigned ndim,
+                                                                             const tn_dim *sizes, tn_device device,
+                                                                             uint64_t most) {
   tn_dim strides[TNI_INLINE_RANK];
   tn_view like;
   uint64_t word;

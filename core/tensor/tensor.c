@@ -199,7 +199,7 @@ static inline void storage_inline(tn_tensor *t, uint64_t bytes, uint8_t backend,
 /* Block class for `bytes` of data behind the struct. */
 static inline unsigned class_for(uint64_t bytes) {
   if (bytes == 0) return CLASS_PLAIN;
-  return bytes <= 128 ? 5 : bytes <= 384 ? 6 : 7;
+  return bytes <= TNI_SMALL_BYTES ? TNI_SMALL_CLASS : bytes <= 384 ? 6 : 7;
 }
 
 /* Where a tensor's data will lie, and its block for that. */
@@ -320,8 +320,8 @@ tn_status tni_tensor_new_like(const tn_view *like, uint64_t word, size_t itemsiz
   const tni_storage *s = &t->own_storage;
   void *data = storage_address(t);
   const uint64_t mem = p.in_block ? (uint64_t)(uintptr_t)data : s->mem;
-  tni_tensor_fill(t, like, word, TNI_KEY(like->backend), data, mem, p.in_block ? 0 : s->base_bytes, place_class(&p),
-                  place_extras(&p));
+  tni_tensor_fix(t, mem, p.in_block ? 0 : s->base_bytes, place_class(&p), place_extras(&p));
+  tni_tensor_fill(t, like, word, TNI_KEY(like->backend), data);
   *out_tensor = t;
   return TN_OK;
 }
@@ -331,7 +331,8 @@ tn_status tni_tensor_new(tn_dtype dtype, uint32_t ndim, const tn_dim *sizes, con
   tn_dim row_major[TNI_INLINE_RANK];
   tn_view like;
   uint64_t word;
-  if (!strides && tni_backend_get(device.backend)) {
+  const tni_backend *backend = tni_backend_get(device.backend);
+  if (!strides && backend && device.index >= 0 && device.index < backend->n_devices) {
     const size_t itemsize = tni_tensor_like(&like, &word, row_major, dtype, ndim, sizes, device, INT32_MAX);
     if (TNI_LIKELY(itemsize)) return tni_tensor_new_like(&like, word, itemsize, out_tensor);
   }
@@ -411,12 +412,20 @@ static inline void memory_release(tn_tensor *t) {
     memory_release_slow(t);
 }
 
+/* See Note [Ready blocks] in small.h. */
 static inline void keep_release(tn_tensor *block) {
   if (!tni_count_drop(&block->keep)) return;
-  if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE))
+  if (TNI_UNLIKELY(block->own_storage.kind > TNI_STORAGE_INLINE)) {
+    tni_tensor_fix(block, 0, block->own_storage.base_bytes, CLASS_PLAIN, TNI_EXTRA_MEMORY);
     memory_release(block);
-  else
-    tni_block_push(block, block->block_class);
+    return;
+  }
+  const unsigned block_class = block->block_class;
+  if (block_class == TNI_BLOCK_SMALL)
+    tni_tensor_fix(block, (uint64_t)(uintptr_t)block + TNI_DATA_OFFSET, 0, TNI_BLOCK_SMALL, 0);
+  else if (block_class == TNI_BLOCK_VIEW)
+    tni_view_fix(block);
+  tni_block_push(block, block_class);
 }
 
 static void retired_release(struct tni_retired *r) {
@@ -467,7 +476,8 @@ static __attribute__((noinline)) void release_view(tn_tensor *t, unsigned block_
 /* A sole owner with something to give up. Where it is memory elsewhere and nothing else, as with every tensor of most
  * devices, there is nothing to count down. */
 static __attribute__((noinline)) void release_extras(tn_tensor *t) {
-  if (TNI_LIKELY((tni_tensor_word(t) & TNI_WORD_EXTRAS) == TNI_EXTRA_MEMORY << TNI_WORD_EXTRAS_SHIFT && !t->parent))
+  const uint32_t extras = tni_tensor_word(t) & (TNI_WORD_EXTRAS | TNI_WORD_KEPT);
+  if (TNI_LIKELY(extras == TNI_EXTRA_MEMORY << TNI_WORD_EXTRAS_SHIFT && !t->parent))
     memory_release(t);
   else
     release_last(t);
@@ -481,7 +491,7 @@ void tn_tensor_release(tn_tensor *t) {
     return;
   }
   const uint32_t word = tni_tensor_word(t); /* by a sole owner only: a thread with another handle may be writing it */
-  if (TNI_UNLIKELY(word & TNI_WORD_EXTRAS)) {
+  if (TNI_UNLIKELY(word & (TNI_WORD_EXTRAS | TNI_WORD_KEPT))) {
     release_extras(t);
     return;
   }
@@ -520,6 +530,7 @@ tn_status tni_tensor_set_geometry(tn_tensor *t, uint32_t ndim, const tn_dim *siz
   if (ndim) memmove(strides_mut(t), strides, ndim * sizeof *strides);
   tni_free(old);
   t->view.ndim = (uint8_t)ndim;
+  if (offset) t->extras |= TNI_EXTRA_MOVED;
   t->view.offset_bytes += offset * t->view.itemsize;
   if (t->view.data) t->view.data = (char *)t->view.data + offset * t->view.itemsize;
   tni_view_finish(&t->view);

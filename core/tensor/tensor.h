@@ -109,7 +109,8 @@ enum {
   TNI_EXTRA_DIMS = 1,   /* sizes and strides are in a tni_alloc (rank > TNI_INLINE_RANK) */
   TNI_EXTRA_OWNERS = 2, /* owner, version_owner or retired is set */
   TNI_EXTRA_REPLAY = 4, /* replay is in a tni_alloc */
-  TNI_EXTRA_MEMORY = 8  /* own_storage holds memory outside the block */
+  TNI_EXTRA_MEMORY = 8, /* own_storage holds memory outside the block */
+  TNI_EXTRA_MOVED = 16  /* begins elsewhere in its storage than it did when it was made */
 };
 
 /* The order of the fields is the order of the stores that make one: see block_new in tensor.c. */
@@ -149,20 +150,23 @@ struct tn_tensor {
 /* Where inline data begins, and the most bytes that go there. */
 enum { TNI_DATA_OFFSET = (sizeof(struct tn_tensor) + 63) / 64 * 64, TNI_INLINE_BYTES = 640 };
 
+/* level, creation, extras, kept and block_class of a fresh tensor. */
+static inline void tni_tensor_mark(tn_tensor *t, unsigned block_class, unsigned creation, unsigned extras) {
+  const uint64_t last = (uint64_t)block_class << 56 | (uint64_t)extras << 40 | (uint64_t)creation << 32;
+  memcpy(&t->level, &last, sizeof last);
+}
 /* Zeroes the fields of a fresh tensor between version and own_storage and sets its class. Written out in 16-byte
  * stores: for 88 bytes gcc 12 emits `rep stos`, which costs more than the rest of the tensor. */
 static inline void tni_tensor_clear(tn_tensor *t, unsigned block_class, unsigned creation, unsigned extras) {
   typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
   pair *p = (pair *)(void *)&t->autograd;
   p[0] = p[1] = p[2] = p[3] = p[4] = (pair){0, 0};
-  /* level, creation, extras, kept, block_class */
-  const uint64_t last = (uint64_t)block_class << 56 | (uint64_t)extras << 40 | (uint64_t)creation << 32;
-  memcpy(&t->level, &last, sizeof last);
+  tni_tensor_mark(t, block_class, creation, extras);
 }
 _Static_assert(offsetof(struct tn_tensor, level) == offsetof(struct tn_tensor, autograd) + 80 &&
                    offsetof(struct tn_tensor, block_class) == offsetof(struct tn_tensor, level) + 7 &&
                    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "tni_tensor_clear knows the layout");
+               "tni_tensor_clear and tni_tensor_mark know the layout");
 /* creation, extras, reserved and block_class in one load out of that last store: a load that spans two stores in
  * flight waits for both, and tensors often die right after they are made. */
 static inline uint32_t tni_tensor_word(const tn_tensor *t) {
@@ -170,7 +174,7 @@ static inline uint32_t tni_tensor_word(const tn_tensor *t) {
   memcpy(&word, &t->creation, sizeof word);
   return word;
 }
-enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_EXTRAS_SHIFT = 8, TNI_WORD_CLASS_SHIFT = 24 };
+enum { TNI_WORD_EXTRAS = 0xff00, TNI_WORD_KEPT = 0xff0000, TNI_WORD_EXTRAS_SHIFT = 8, TNI_WORD_CLASS_SHIFT = 24 };
 
 static inline tni_storage *tni_storage_of(const tn_tensor *t) { return (tni_storage *)t->view.storage; }
 static inline void tni_retain(tn_tensor *t) { tni_count_add(&t->refs); }
@@ -201,6 +205,8 @@ tn_status tni_tensor_alias(tn_tensor *src, uint32_t ndim, const tn_dim *sizes, c
  * the view may have history. args are the view operator's. */
 tn_status tni_tensor_view(tn_tensor *src, const tn_desc *desc, const tn_op *op, const tn_value *args,
                           uint32_t out_index, tn_tensor **out_tensor);
+/* Sets what a dying view leaves for the next one: Note [Ready blocks] in small.h. */
+void tni_view_fix(tn_tensor *t);
 /* Checked foreign memory: f's device is open and its dtype known. On failure the deleter has not run. */
 tn_status tni_tensor_foreign(const tn_foreign *f, tn_tensor **out_tensor);
 /* The same on any device: elements begin offset_bytes behind mem; f->data is their address, NULL where there is none. */

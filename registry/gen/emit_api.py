@@ -224,9 +224,8 @@ __attribute__((unused)) static inline tn_value option_dtype(const tn_options *op
   return tn_value_dtype(options ? options->dtype : TN_DTYPE_NONE);
 }
 __attribute__((unused)) static inline tn_value option_layout(const tn_options *options) {
-  tn_value v = {.u = {.i = options ? options->layout : 0}};
-  v.kind = v.u.i ? TN_VAL_LAYOUT : TN_VAL_NONE;
-  return v;
+  const tn_layout layout = options ? options->layout : TN_LAYOUT_NONE;
+  return tn_value_make((uint64_t)layout, layout ? TN_VALUE_TAG(TN_VAL_LAYOUT, 0, 0) : 0);
 }
 __attribute__((unused)) static inline tn_value option_device(const tn_options *options) {
   return options && options->has_device ? tn_value_device(options->device) : tn_value_none();
@@ -250,9 +249,11 @@ KEY_HELPER = r'''__attribute__((unused)) static inline uint64_t list_keys(tn_ten
 def core_call(form, args):
     """How libtenon itself runs a packed call; the results' place follows."""
     sure = any(a.is_tensor and not a.list and not a.optional for a in form.schema.args)
-    sure = sure and not any(a.type == 'Device' for a in form.schema.args)
+    keys, device = keys_of(form), [i for i, a in enumerate(form.schema.args) if a.type == 'Device']
+    if device:
+        keys, sure = 'tni_keys_on(%s, &args[%d])' % (keys, device[0]), True
     call = 'tni_call_inline(&tni_op_table[TNI_OP_%s], %s, %s,\n%s%s, '
-    return call % (form.ident, keys_of(form), 'true' if sure else 'false', ' ' * 35, args)
+    return call % (form.ident, keys, 'true' if sure else 'false', ' ' * 35, args)
 
 
 def emit_ops_api(registry):

@@ -11,7 +11,7 @@ TN_META(empty) {
   tn_desc *desc = &meta->out[0];
   tni_desc_set(desc, tni_dtype_or(&args[1], meta->default_dtype), args[0].count, args[0].u.ints,
                TN_DESC_CONTIGUOUS);
-  return tni_desc_format(desc, &args[5], NULL);
+  return tni_given(&args[5]) ? tni_desc_format(desc, &args[5], NULL) : TN_OK;
 }
 
 TN_META(empty_strided) {

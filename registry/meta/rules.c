@@ -10,7 +10,7 @@ tn_status tni_check_rank(size_t n) {
   return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected at most %d dims, got %zu", TN_MAX_RANK, n);
 }
 
-tn_status tni_check_sizes(const tn_value *sizes) {
+tn_status tni_check_large_sizes(const tn_value *sizes) {
   TN_TRY(tni_check_rank(sizes->count));
   tn_dim numel;
   return tn_shape_numel(sizes->count, sizes->u.ints, &numel);

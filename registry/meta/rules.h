@@ -31,15 +31,16 @@ static inline tn_dtype tni_sum_dtype(tn_dtype dtype) {
   return tn_kit_dtype_category(dtype) <= TN_CATEGORY_INT ? TN_INT64 : dtype;
 }
 
-/* A row-major result; the sizes follow (tni_desc_sizes) unless ndim is 0. */
+/* A row-major result; the sizes follow (tni_desc_sizes) unless ndim is 0. dtype, ndim and layout in one store, which
+ * also says that the result is there and its sizes are known. */
 static inline void tni_desc_head(tn_desc *desc, tn_dtype dtype, uint32_t ndim, uint8_t layout) {
-  desc->dtype = dtype;
-  desc->ndim = (uint8_t)ndim;
-  desc->layout = layout;
-  desc->absent = 0;
-  desc->unknown = 0;
+  const uint64_t word = (uint64_t)dtype | (uint64_t)(uint8_t)ndim << 8 | (uint64_t)layout << 16;
+  memcpy(&desc->dtype, &word, sizeof word);
   desc->offset = TN_DIM(0);
 }
+_Static_assert(offsetof(tn_desc, dtype) == 0 && offsetof(tn_desc, ndim) == 1 && offsetof(tn_desc, layout) == 2 &&
+                   offsetof(tn_desc, offset) == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "tni_desc_head knows the layout");
 static inline void tni_desc_set(tn_desc *desc, tn_dtype dtype, uint32_t ndim, const tn_dim *sizes,
                                 uint8_t layout) {
   tni_desc_head(desc, dtype, ndim, layout);
@@ -76,8 +77,15 @@ void tni_desc_channels_last(tn_desc *desc);
 tn_status tni_desc_format(tn_desc *desc, const tn_value *format, const tn_view *self);
 
 tn_status tni_check_rank(size_t n);
-/* Sizes given by the caller: a rank that fits, none negative, a product that fits. */
-tn_status tni_check_sizes(const tn_value *sizes);
+/* Sizes given by the caller: a rank that fits, none negative, a product that fits. Most are few and small, of which that
+ * is true. */
+tn_status tni_check_large_sizes(const tn_value *sizes);
+static inline tn_status tni_check_sizes(const tn_value *sizes) {
+  if (sizes->count > 4) return tni_check_large_sizes(sizes);
+  for (uint32_t i = 0; i < sizes->count; i++)
+    if (TN_DIM_LT(sizes->u.ints[i], 0) || TN_DIM_GT(sizes->u.ints[i], INT16_MAX)) return tni_check_large_sizes(sizes);
+  return TN_OK;
+}
 tn_status tni_check_ndim(const char *name, const tn_view *view, uint32_t ndim);
 tn_status tni_check_float(const char *name, tn_dtype dtype);
 tn_status tni_check_bool(const char *name, const tn_view *view);
