@@ -164,6 +164,7 @@ tn_status tni_structured(tn_call *call, const tn_value *args, tn_value *out); /*
 tn_status tni_structured_binary(tn_call *call, const tn_value *args, tn_value *out); /* two operands, one dtype */
 tn_status tni_structured_elementwise(tn_call *call, const tn_value *args, tn_value *out);
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out);
+tn_status tni_structured_alone(tn_call *call, const tn_value *args, tn_value *out); /* in place, the target its only tensor */
 tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *out); /* one fresh result */
 tn_status tni_fresh_step(tn_call *call, const tn_value *args, tn_value *out); /* one fresh result and no kernel */
 tn_status tni_view_step(tn_call *call, const tn_value *args, tn_value *out);  /* TN_OP_VIEW */

@@ -56,6 +56,8 @@ const tn_dim *tni_desc_strides(const tn_op *op, const tn_value *args, tn_desc *d
 tn_status tni_meta_grow_refused(tn_meta *meta, uint32_t n);
 /* May calls of op with these providers begin in tni_structured_single? */
 bool tni_single_fits(const tn_op *op, const tni_kernel *const *chain, uint32_t n_chain);
+/* May calls of op with kernels begin in tni_structured_alone? */
+bool tni_alone_fits(const tn_op *op);
 /* May calls of op, which has no kernels, begin in tni_fresh_step? What the two have in common. */
 bool tni_fresh_fits(const tn_op *op);
 /* The device of a call that is said somewhere: the Device argument, or, where the schema has no tensors, the thread's

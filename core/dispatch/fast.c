@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structured step of small elementwise calls.
+ * The structured step of small elementwise calls, and of fills in place.
  *
  * Note [Fast path]
  * Most small calls are an elementwise operator on contiguous operands of one shape, dtype and device, floating.
@@ -9,6 +9,7 @@
  * result; tests run each sample through both (a size-1 stride of 7 defeats the fast path).
  */
 #include "core/dispatch/dispatch_int.h"
+#include "core/dispatch/fresh.h"
 #include "core/load/load.h"
 #include "core/tensor/small.h"
 
@@ -122,6 +123,20 @@ static inline bool flat_apart(const tn_view *a, const tn_view *b, bool *out_exac
   return distance >= bytes && -distance >= bytes;
 }
 
+/* The second half of an in-place call whose kernel may write to self at once. flags: what it is told beside that. */
+static inline tn_status inplace_kernel(tn_call *call, const tn_value *args, uint32_t flags) {
+  const tni_cell *cell = call->cell;
+  tn_value target = args[0];
+  call->device = tn_view_device(args[0].u.v);
+  call->flags |= TN_CALL_IN_PLACE | flags;
+  tn_status status = cell->fast_fn(call, args, &target);
+  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
+  /* What failed may have written, too; but kernels take their memory first. */
+  if (TNI_LIKELY(status != TN_DECLINED && status != TN_ERR_OUT_OF_MEMORY)) tni_version_bump(args[0].u.t);
+  call->flags &= ~(TN_CALL_IN_PLACE | flags);
+  return status;
+}
+
 /* In place over contiguous self: other operands lie elsewhere or are exactly self. */
 static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
   const tn_op *op = call->op;
@@ -135,18 +150,40 @@ static inline tn_status inplace_fast(tn_call *call, const tn_value *args) {
     if (!flat_apart(args[__builtin_ctzll(m)].u.v, first, &exact) && !(exact && (op->flags & TN_OP_POINTWISE_ALIAS)))
       return TN_DECLINED;
   }
-  tn_value target = args[0];
-  call->device = tn_view_device(first);
-  call->flags |= TN_CALL_IN_PLACE | TN_CALL_FLAT;
-  tn_status status = cell->fast_fn(call, args, &target);
-  if (TNI_UNLIKELY(call->core != NULL)) tni_scratch_release_fast(call);
-  /* What failed may have written, too; but kernels take their memory first. */
-  if (TNI_LIKELY(status != TN_DECLINED && status != TN_ERR_OUT_OF_MEMORY)) tni_version_bump(args[0].u.t);
-  call->flags &= ~(uint32_t)(TN_CALL_IN_PLACE | TN_CALL_FLAT);
-  return status;
+  return inplace_kernel(call, args, TN_CALL_FLAT);
 }
 
 tn_status tni_structured_inplace(tn_call *call, const tn_value *args, tn_value *out) {
   tn_status status = inplace_fast(call, args);
   return TNI_LIKELY(status != TN_DECLINED) ? status : tni_structured(call, args, out);
+}
+
+/* Over contiguous self, if the meta rule describes self as it is. The rule runs, because it may refuse a number. */
+static inline tn_status alone_fast(tn_call *call, const tn_value *args) {
+  const tni_cell *cell = call->cell;
+  const tn_view *self = args[0].u.v;
+  tn_desc desc;
+  tn_meta meta;
+  if (args[0].kind != TN_VAL_TENSOR || !(self->flags & TN_VIEW_CONTIGUOUS) || !(cell->fast_dtypes >> self->dtype & 1))
+    return TN_DECLINED;
+  if ((self->flags & TN_VIEW_READ_ONLY) || !args[0].u.t->version) return TN_DECLINED;
+  tni_meta_begin(&meta, call->op, &desc);
+  TN_TRY(call->op->meta(&meta, args));
+  if (tni_meta_byte(&desc.dtype) != self->dtype || tni_meta_byte(&desc.ndim) != self->ndim ||
+      (tni_meta_byte(&desc.absent) | tni_meta_byte(&desc.unknown)))
+    return TN_DECLINED;
+  for (unsigned i = 0; i < self->ndim; ++i)
+    if (desc.sizes[i] != self->sizes[i]) return TN_DECLINED;
+  return inplace_kernel(call, args, 0);
+}
+
+tn_status tni_structured_alone(tn_call *call, const tn_value *args, tn_value *out) {
+  tn_status status = alone_fast(call, args);
+  return TNI_LIKELY(status != TN_DECLINED) ? status : tni_structured(call, args, out);
+}
+
+bool tni_alone_fits(const tn_op *op) {
+  return op->form == TN_FORM_INPLACE && op->functional == op && op->meta && op->tensor_args == 1 &&
+         op->write_args == 1 && !op->list_args && op->schema->n_results == 1 && !op->rng && op->device_arg == 255 &&
+         !(op->flags & (TN_OP_NO_KERNEL | TN_OP_CROSS_DEVICE));
 }

@@ -156,6 +156,7 @@ static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, const tni_kernel *con
   if (fast && op->form == TN_FORM_FUNCTIONAL && !op->write_args)
     return is_plain_binary(op) ? tni_structured_binary : tni_structured_elementwise;
   if (fast && op->form == TN_FORM_INPLACE && op->write_args == 1) return tni_structured_inplace;
+  if (n_chain && tni_alone_fits(op)) return tni_structured_alone;
   if (bit != TN_BACKEND_META && (flags & TN_OP_NO_KERNEL) && tni_fresh_fits(op)) return tni_fresh_step;
   if (bit != TN_BACKEND_META && tni_single_fits(op, chain, n_chain)) return tni_structured_single;
   if (n_chain || ((flags & TN_OP_NO_KERNEL) && f->meta)) return tni_structured;

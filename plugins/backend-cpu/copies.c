@@ -237,8 +237,15 @@ static void fill_row(void *ctx, char **data, const int64_t *strides, int64_t n) 
 
 tn_status cpu_fill(const tn_view *dst, const cpu_scalar *s) {
   const tn_view *operands[1] = {dst};
-  fill_job f = {.itemsize = dst->itemsize, .stream = cpu_streams(1, operands)};
-  for (size_t i = 0; i < sizeof f.line; i += dst->itemsize) cpu_put_scalar((char *)f.line + i, dst->dtype, s);
+  const size_t itemsize = dst->itemsize;
+  fill_job f = {.itemsize = dst->itemsize};
+  cpu_put_scalar(f.line, dst->dtype, s);
+  if (dst->numel == 1) {
+    memcpy(dst->data, f.line, itemsize);
+    return TN_OK;
+  }
+  for (size_t i = itemsize; i < sizeof f.line; i += itemsize) memcpy((char *)f.line + i, f.line, itemsize);
+  f.stream = cpu_streams(1, operands);
   if (f.stream) return cpu_each_streamed(1, operands, CPU_GRAIN, fill_row, &f);
   return tn_iter_each(1, 1, operands, CPU_GRAIN, fill_row, &f);
 }
