@@ -294,7 +294,7 @@ static tn_status fill_missing(request *r, tn_tensor *const *inputs, const tn_bac
     if (c->grad) continue;
     if (materialize || c->reached) {
       const tn_view *v = &inputs[i]->view;
-      const tni_shape shape = {v->sizes, tn_view_device(v), v->dtype, v->ndim};
+      const tni_shape shape = tni_shape_of(v);
       TN_TRY(tni_grad_zeros(&shape, &c->grad));
     } else if (!options || !options->allow_unused) {
       return tn_fail(

@@ -26,6 +26,7 @@
 #include <sched.h>
 
 #include "core/autograd/autograd.h"
+#include "core/tensor/small.h"
 
 typedef struct tni_node tni_node;
 
@@ -38,6 +39,10 @@ typedef _Atomic uint8_t tni_spin;
 static inline uint8_t tni_spin_mark(void) { return (uint8_t)(1 + tni_fork_generation() % 255); }
 static inline void tni_spin_lock(tni_spin *lock) {
   uint8_t own = tni_spin_mark(), seen = 0;
+  if (TNI_SINGLE_THREADED()) { /* nobody can hold it; a thread that starts meanwhile finds it held */
+    atomic_store_explicit(lock, own, memory_order_relaxed);
+    return;
+  }
   while (TNI_UNLIKELY(
       !atomic_compare_exchange_weak_explicit(lock, &seen, own, memory_order_acquire, memory_order_relaxed))) {
     if (seen == own) {
@@ -59,14 +64,30 @@ typedef struct tni_edge {
 /* What a result looked like: gradients that arrive there are brought to this. */
 typedef struct tni_shape {
   const tn_dim *sizes; /* in the node's block */
-  tn_device device;
-  tn_dtype dtype;
-  uint8_t ndim;
+  union {
+    uint64_t word; /* the fields, in one comparison: tni_view_word */
+    struct {
+      tn_dtype dtype;
+      uint8_t ndim;
+      uint8_t itemsize;
+      uint8_t backend;
+      int16_t device_index;
+      uint16_t reserved0;
+    };
+  };
 } tni_shape;
+static inline tn_device tni_shape_device(const tni_shape *shape) {
+  return (tn_device){.backend = shape->backend, .index = shape->device_index};
+}
+/* Of a view, whose sizes it borrows. */
+static inline tni_shape tni_shape_of(const tn_view *v) {
+  return (tni_shape){.sizes = v->sizes, .word = tni_view_word(v)};
+}
 
 /* How one apply shall run. */
 typedef struct tni_apply {
   const uint8_t *wanted; /* per edge: 1 if somebody waits for that gradient */
+  uint64_t mask;         /* the same of the first 64 edges, as bits */
   bool keep;             /* saved tensors stay for another run */
 } tni_apply;
 
@@ -95,6 +116,7 @@ struct tni_node {
   /* Low half: applies that read the saved tensors now; high half: applies that asked to free them. */
   _Atomic uint32_t readers;
   uint8_t block_class; /* TNI_BLOCK_CLASSES: from tni_alloc */
+  bool bare;           /* its class's deinit has nothing to give up */
   /* Where device.reserved is 1: the stream that the forward call ran on, which backward uses too (borrowed: Note
    * [Current streams] in core/tensor/stream.h). Else not set, and it was the default one. */
   struct tn_stream *stream;
@@ -104,27 +126,56 @@ static inline struct tn_stream *tni_node_stream(const tni_node *node) {
   return TNI_UNLIKELY(node->device.reserved) ? node->stream : NULL;
 }
 
+/* tni_block_class as a table: by 64-byte steps. */
+static inline unsigned tni_node_block_class(size_t bytes) {
+  static const uint8_t by_step[TNI_BLOCK_MAX / 64 + 1] = {0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
+  return bytes <= TNI_BLOCK_MAX ? by_step[(bytes + 63) / 64] : TNI_BLOCK_CLASSES;
+}
 /* A node with room for n_dims sizes and payload_bytes; edges are empty, shapes are the caller's to fill.
- * *out_dims points to the sizes, *out_payload to the payload (8-byte aligned); both may be NULL. */
+ * *out_dims points to the sizes, *out_payload to the payload (8-byte aligned). struct_bytes is a multiple of 8. */
+static inline __attribute__((always_inline)) tn_status tni_node_make(
+    const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges, uint32_t n_outs, size_t n_dims,
+    size_t payload_bytes, tn_dim **out_dims, void **out_payload, tni_node **out_node) {
+  const size_t at_shapes = struct_bytes + n_edges * sizeof(tni_edge);
+  const size_t at_dims = at_shapes + n_outs * sizeof(tni_shape);
+  const size_t at_payload = at_dims + n_dims * sizeof(tn_dim);
+  const size_t bytes = at_payload + payload_bytes;
+  const unsigned block_class = tni_node_block_class(bytes);
+  char *block = TNI_LIKELY(block_class < TNI_BLOCK_CLASSES) ? tni_block_pop(block_class) : tni_alloc(bytes);
+  *out_node = NULL;
+  if (TNI_UNLIKELY(!block)) return tni_oom(bytes, "an autograd node");
+  tni_node *node = (tni_node *)(void *)block;
+  node->cls = cls;
+  node->name = name;
+  atomic_init(&node->refs, 1);
+  node->n_outs = n_outs;
+  node->n_edges = n_edges;
+  node->device = (tn_device){.backend = TN_BACKEND_CPU};
+  node->sequence_nr = tni_tls.sequence_nr++;
+  node->edges = (tni_edge *)(void *)(block + struct_bytes);
+  node->shapes = (tni_shape *)(void *)(block + at_shapes);
+  atomic_init(&node->hooks, NULL);
+  atomic_init(&node->readers, 0);
+  node->block_class = (uint8_t)block_class;
+  node->bare = false;
+  for (uint32_t i = 0; i < n_edges; ++i) node->edges[i].fn = NULL;
+  *out_dims = (tn_dim *)(void *)(block + at_dims);
+  *out_payload = block + at_payload;
+  *out_node = node;
+  return TN_OK;
+}
+/* The same out of line; out_dims and out_payload may be NULL. */
 tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
                        uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims,
                        void **out_payload, tni_node **out_node);
 static inline void tni_node_retain(tni_node *node) { tni_count_add(&node->refs); }
 void tni_node_release(tni_node *node); /* NULL is allowed; no recursion over the graph */
-/* Field by field: a struct put together from bytes and read back as a word stalls the next load. */
-static inline void tni_device_set(tn_device *device, const tn_view *v) {
-  device->backend = v->backend;
-  device->reserved = 0;
-  device->index = v->device_index;
-}
 /* Describes a tensor; sizes go to *dims, which moves on. */
 static inline void tni_shape_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
   tn_dim *sizes = *dims;
-  unsigned ndim = v->ndim;
+  const unsigned ndim = v->ndim;
   shape->sizes = sizes;
-  tni_device_set(&shape->device, v);
-  shape->dtype = v->dtype;
-  shape->ndim = (uint8_t)ndim;
+  shape->word = tni_view_word(v);
   for (unsigned i = 0; i < ndim; ++i) sizes[i] = v->sizes[i];
   *dims = sizes + ndim;
 }
@@ -175,7 +226,8 @@ static inline tn_status tni_edge_of_requiring(tn_tensor *t, tni_edge *out_edge) 
     if (!fn) fn = atomic_load_explicit(&slot->accumulator, memory_order_acquire);
     if (TNI_LIKELY(fn != NULL)) {
       tni_node_retain(fn);
-      *out_edge = (tni_edge){fn, slot->output_nr};
+      out_edge->fn = fn;
+      out_edge->nr = slot->output_nr;
       return TN_OK;
     }
   }
@@ -183,6 +235,11 @@ static inline tn_status tni_edge_of_requiring(tn_tensor *t, tni_edge *out_edge) 
 }
 static inline bool tni_slot_requires(const tni_autograd *slot) {
   return slot && (slot->requires_grad || slot->grad_fn);
+}
+/* tni_requires_grad of an operand, without a call for most. */
+static inline bool tni_operand_requires(const tn_tensor *t) {
+  if (!(t->keys & TNI_KEY_AUTOGRAD)) return false;
+  return TNI_LIKELY(tni_slot_requires(t->autograd)) || tni_requires_grad(t);
 }
 /* Gradient mode as recording sees it. */
 static inline bool tni_grad_on(void) { return tni_tls.modes.grad_enabled && !tni_tls.modes.inference; }
@@ -217,20 +274,21 @@ typedef struct tni_saved {
 tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn_tensor **out_kept,
                           uint32_t *out_version);
 /* Is the kept tensor as it was? The engine puts the node's name before the words. */
-tn_status tni_saved_check(const tn_tensor *kept, uint32_t version);
+tn_status tni_saved_changed(const tn_tensor *kept, uint32_t version) TN_COLD;
+static inline tn_status tni_saved_check(const tn_tensor *kept, uint32_t version) {
+  return TNI_LIKELY(tni_version_get(kept) == version) ? TN_OK : tni_saved_changed(kept, version);
+}
 /* kept with history `edge` for a recorded backward; owned. */
 tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor);
 /* Bytes behind a value (list entries, string), 8-aligned; and the copy of the value with those at *pool. */
 size_t tni_value_payload(const tn_value *v);
 tn_value tni_value_copy(const tn_value *v, char **pool);
 
-/* Node of a call whose arguments and results are at hand. written: position of the argument that the
- * call is about to overwrite, 255 if none; it is then saved as a clone. */
-tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args,
-                          tn_tensor *const *outs, uint32_t n_outs, uint32_t written, tni_node **out_node);
-/* Keeps the results that the formula uses; in-place calls do it before the write and then say that it
- * happened. */
-tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs);
+/* Node of a call whose arguments and results are at hand. requiring: bit i, argument i requires grad. written:
+ * position of the argument that the call is about to overwrite, 255 if none; it is then saved as a clone, and
+ * tni_op_node_outs_written says that the write happened. */
+tn_status tni_op_node_new(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
+                          uint32_t n_outs, uint32_t written, tni_node **out_node);
 void tni_op_node_outs_written(tni_node *node);
 /* Before `t` gets `node` as its first history: no node that `node` leads to may keep t by its handle. */
 tn_status tni_circles_break(const tn_tensor *t, tni_node *node);
@@ -274,9 +332,8 @@ tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char
 static inline tn_status tni_grad_fit(const tni_shape *shape, tn_tensor **grad, const char *node_name,
                                      uint32_t k) {
   const tn_view *v = &(*grad)->view;
-  bool same = v->dtype == shape->dtype && v->ndim == shape->ndim && v->backend == shape->device.backend &&
-              v->device_index == shape->device.index;
-  for (unsigned i = 0; same && i < v->ndim; ++i) same = v->sizes[i] == shape->sizes[i];
+  bool same = tni_view_word(v) == shape->word;
+  for (unsigned i = 0; same && i < shape->ndim; ++i) same = v->sizes[i] == shape->sizes[i];
   return TNI_LIKELY(same) ? TN_OK : tni_grad_fit_slow(shape, grad, node_name, k);
 }
 /* *slot += grad; grad is consumed, also on failure. */

@@ -101,7 +101,7 @@ tn_status tni_copy_slices_new(tn_tensor *view, tni_node *fn, uint32_t self_edge,
   c->self_edge = self_edge < fn->n_edges ? self_edge : fn->n_edges;
   c->dense = (base->view.flags & TN_VIEW_DENSE) != 0;
   tni_shape_set(&node->shapes[0], &base->view, &dims);
-  node->device = node->shapes[0].device;
+  node->device = tni_shape_device(&node->shapes[0]);
   c->strides = dims;
   for (unsigned i = 0; i < base->view.ndim; ++i) dims[i] = base->view.strides[i];
   status = tni_view_fn_new(view, &c->view);

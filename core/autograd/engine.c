@@ -15,22 +15,35 @@ enum { FEW_EDGES = 8, MOST_NESTED = 60 };
 
 /* ------------------------------------------------------------------ dependencies */
 
+/* Entries for what the edges of entry `at` lead to, each with one edge more to wait for. */
+static tn_status add_targets(tni_graph_task *task, uint32_t at) {
+  const tni_node *node = task->entries[at].node;
+  TN_TRY(tni_task_reserve_targets(task, node->n_edges));
+  for (uint32_t k = 0; k < node->n_edges; ++k) {
+    uint32_t index = UINT32_MAX;
+    if (node->edges[k].fn) {
+      TN_TRY(tni_task_add(task, node->edges[k].fn, &index));
+      task->entries[index].deps++;
+    }
+    task->targets[task->n_targets++] = index;
+  }
+  return TN_OK;
+}
+
 /* Every node that the roots lead to gets an entry; the entries are the work list. */
 static tn_status count_dependencies(tni_graph_task *task) {
   const tni_run *run = task->run;
   uint32_t index;
   for (size_t i = 0; i < run->n_roots; ++i) TN_TRY(tni_task_add(task, run->roots[i].fn, &index));
   for (uint32_t at = 0; at < task->n_entries; ++at) {
-    tni_node *node = task->entries[at].node;
-    task->entries[at].run = !run->filter;
+    tni_task_entry *e = &task->entries[at];
+    const tni_node *node = e->node;
+    e->run = !run->filter;
+    e->targets = task->n_targets;
     if (TNI_UNLIKELY(node->device.backend != TN_BACKEND_CPU && tni_is_accelerator(node->device)))
       task->shared = true;
     if (TNI_UNLIKELY(node->device.reserved)) task->streams = true;
-    for (uint32_t k = 0; k < node->n_edges; ++k) {
-      if (!node->edges[k].fn) continue;
-      TN_TRY(tni_task_add(task, node->edges[k].fn, &index));
-      task->entries[index].deps++;
-    }
+    if (node->n_edges) TN_TRY(add_targets(task, at));
   }
   return tni_task_reserve_ready(task);
 }
@@ -45,12 +58,9 @@ static void order_fill(const tni_graph_task *task, uint32_t *order, uint32_t *de
     if (!deps[i]) order[n++] = i;
   }
   for (uint32_t at = 0; at < n; ++at) {
-    const tni_node *node = task->entries[order[at]].node;
-    for (uint32_t k = 0; k < node->n_edges; ++k) {
-      if (!node->edges[k].fn) continue;
-      uint32_t next = tni_task_find(task, node->edges[k].fn);
-      if (--deps[next] == 0) order[n++] = next;
-    }
+    const uint32_t *targets = tni_task_targets(task, order[at]);
+    for (uint32_t k = 0; k < task->entries[order[at]].node->n_edges; ++k)
+      if (targets[k] != UINT32_MAX && --deps[targets[k]] == 0) order[n++] = targets[k];
   }
 }
 
@@ -74,8 +84,9 @@ static tn_status mark_paths(tni_graph_task *task) {
   order_fill(task, order, order + task->n_entries);
   for (uint32_t i = task->n_entries; i-- > 0;) {
     tni_task_entry *e = &task->entries[order[i]];
+    const uint32_t *targets = tni_task_targets(task, order[i]);
     for (uint32_t k = 0; k < e->node->n_edges && !e->run; ++k)
-      if (e->node->edges[k].fn) e->run = is_wanted(&task->entries[tni_task_find(task, e->node->edges[k].fn)]);
+      if (targets[k] != UINT32_MAX) e->run = is_wanted(&task->entries[targets[k]]);
   }
   tni_free(order);
   return TN_OK;
@@ -117,33 +128,33 @@ static tn_status apply(tni_node *node, const tni_apply *how, tn_tensor **grads, 
 
 /* What one evaluation needs per edge. */
 typedef struct edge_state {
+  const uint32_t *targets;
   uint8_t *wanted;
-  uint32_t *targets;
   tn_tensor **out;
 } edge_state;
 
 /* Brings the gradient of edge k to its node's buffer. *out_ready: that node may run now. Without a
  * gradient only the count goes down. */
-static tn_status deliver(tni_graph_task *task, const tni_node *node, uint32_t k, edge_state *s,
-                         bool *out_ready) {
+static inline tn_status deliver(tni_graph_task *task, const tni_node *node, uint32_t k, edge_state *s,
+                                bool *out_ready) {
   const tni_edge *edge = &node->edges[k];
   tn_tensor *grad = s->out[k];
   *out_ready = false;
-  if (grad) {
+  if (TNI_LIKELY(grad != NULL)) {
     tn_status fits = tni_grad_fit(&edge->fn->shapes[edge->nr], &s->out[k], node->name, k);
     grad = s->out[k];
     if (TNI_UNLIKELY(fits != TN_OK)) return fits;
     if (TNI_UNLIKELY(node->device.reserved | edge->fn->device.reserved)) TN_TRY(order_edge(node, edge->fn));
     s->out[k] = NULL;
   }
-  if (task->shared) tni_mutex_lock(&task->lock);
+  if (TNI_UNLIKELY(task->shared)) tni_mutex_lock(&task->lock);
   tn_status status = grad ? tni_task_deliver(task, s->targets[k], edge->nr, grad) : TN_OK;
   if (TNI_LIKELY(status == TN_OK)) *out_ready = --task->entries[s->targets[k]].deps == 0;
-  if (task->shared) tni_mutex_unlock(&task->lock);
+  if (TNI_UNLIKELY(task->shared)) tni_mutex_unlock(&task->lock);
   return status;
 }
 
-static tn_status deliver_all(tni_graph_task *task, const tni_node *node, edge_state *s) {
+static inline tn_status deliver_all(tni_graph_task *task, const tni_node *node, edge_state *s) {
   for (uint32_t k = 0; k < node->n_edges; ++k) {
     bool ready;
     if (!s->wanted[k]) continue;
@@ -157,47 +168,52 @@ static tn_status deliver_all(tni_graph_task *task, const tni_node *node, edge_st
   return TN_OK;
 }
 
-static tn_status run_node(tni_graph_task *task, tni_node *node, tn_tensor **grads, edge_state *s) {
+/* The node's function, if a gradient came; then the gradients are given up. */
+static inline tn_status run_function(const tni_graph_task *task, tni_node *node, uint64_t mask, tn_tensor **grads,
+                                     const edge_state *s) {
   bool any = false;
-  for (uint32_t k = 0; k < node->n_edges; ++k) {
-    s->out[k] = NULL;
-    s->wanted[k] = 0;
-    if (!node->edges[k].fn) continue;
-    s->targets[k] = tni_task_find(task, node->edges[k].fn);
-    s->wanted[k] = is_wanted(&task->entries[s->targets[k]]);
-  }
   for (uint32_t nr = 0; grads && nr < node->n_outs; ++nr) any |= grads[nr] != NULL;
-  tn_status status = TN_OK;
-  if (TNI_LIKELY(any)) {
-    tni_apply how = {s->wanted, task->run->keep_graph};
-    status = apply(node, &how, grads, s->out);
-    if (TNI_UNLIKELY(status != TN_OK)) status = tn_wrap(status, "%s", node->name);
-    for (uint32_t nr = 0; nr < node->n_outs; ++nr) { /* a count of 1 downstream means nobody else has it */
-      tn_tensor_release(grads[nr]);
-      grads[nr] = NULL;
-    }
+  if (TNI_UNLIKELY(!any)) return TN_OK;
+  const tni_apply how = {.wanted = s->wanted, .mask = mask, .keep = task->run->keep_graph};
+  tn_status status = apply(node, &how, grads, s->out);
+  if (TNI_UNLIKELY(status != TN_OK)) status = tn_wrap(status, "%s", node->name);
+  for (uint32_t nr = 0; nr < node->n_outs; ++nr) { /* a count of 1 downstream means nobody else has it */
+    tn_tensor_release(grads[nr]);
+    grads[nr] = NULL;
   }
+  return status;
+}
+
+static inline tn_status run_node(tni_graph_task *task, tni_node *node, tn_tensor **grads, edge_state *s) {
+  const uint32_t n_edges = node->n_edges;
+  uint64_t mask = 0;
+  for (uint32_t k = 0; k < n_edges; ++k) {
+    s->out[k] = NULL;
+    const bool wanted = s->targets[k] != UINT32_MAX && is_wanted(&task->entries[s->targets[k]]);
+    s->wanted[k] = wanted;
+    if (k < 64) mask |= (uint64_t)wanted << k;
+  }
+  tn_status status = run_function(task, node, mask, grads, s);
   if (TNI_LIKELY(status == TN_OK)) status = deliver_all(task, node, s);
-  for (uint32_t k = 0; k < node->n_edges; ++k)
-    if (s->out[k]) tn_tensor_release(s->out[k]);
+  for (uint32_t k = 0; k < n_edges; ++k)
+    if (TNI_UNLIKELY(s->out[k] != NULL)) tn_tensor_release(s->out[k]);
   return status;
 }
 
 /* Nodes with many edges (cat, stack) take their per-edge state from the heap. */
-static tn_status run_wide(tni_graph_task *task, tni_node *node, tn_tensor **grads) {
-  size_t n = node->n_edges, bytes = n * (sizeof(tn_tensor *) + sizeof(uint32_t) + 1);
+static __attribute__((noinline)) tn_status run_wide(tni_graph_task *task, tni_node *node, tn_tensor **grads,
+                                                    const uint32_t *targets) {
+  size_t n = node->n_edges, bytes = n * (sizeof(tn_tensor *) + 1);
   char *room = tni_alloc(bytes);
   if (!room) return tni_oom(bytes, "the edges of a node");
-  edge_state s;
-  s.out = (tn_tensor **)(void *)room;
-  s.targets = (uint32_t *)(void *)(s.out + n);
-  s.wanted = (uint8_t *)(s.targets + n);
+  edge_state s = {.targets = targets, .out = (tn_tensor **)(void *)room};
+  s.wanted = (uint8_t *)(s.out + n);
   tn_status status = run_node(task, node, grads, &s);
   tni_free(room);
   return status;
 }
 
-static tn_status evaluate(tni_graph_task *task, uint32_t index) {
+static inline tn_status evaluate(tni_graph_task *task, uint32_t index) {
   tni_task_entry *e = &task->entries[index];
   tni_node *node = e->node;
   tn_tensor **grads = node->n_outs == 1 ? &e->one : e->many;
@@ -207,11 +223,11 @@ static tn_status evaluate(tni_graph_task *task, uint32_t index) {
     if (TNI_UNLIKELY(e->capture)) capture(task, e, grads);
   }
   if (!e->run) return TN_OK;
-  if (TNI_UNLIKELY(node->n_edges > FEW_EDGES)) return run_wide(task, node, grads);
+  const uint32_t *targets = tni_task_targets(task, index);
+  if (TNI_UNLIKELY(node->n_edges > FEW_EDGES)) return run_wide(task, node, grads, targets);
   uint8_t wanted[FEW_EDGES];
-  uint32_t targets[FEW_EDGES];
   tn_tensor *out[FEW_EDGES];
-  return run_node(task, node, grads, &(edge_state){wanted, targets, out});
+  return run_node(task, node, grads, &(edge_state){targets, wanted, out});
 }
 
 /* On the stream of the node's forward call. */
@@ -262,7 +278,8 @@ static tn_status start(tni_graph_task *task) {
   for (size_t i = 0; i < run->n_roots; ++i) {
     tn_tensor *seed = run->seeds[i];
     run->seeds[i] = NULL;
-    TN_TRY(tni_task_deliver(task, tni_task_find(task, run->roots[i].fn), run->roots[i].nr, seed));
+    const uint32_t index = i ? tni_task_find(task, run->roots[i].fn) : 0; /* the first one was added first */
+    TN_TRY(tni_task_deliver(task, index, run->roots[i].nr, seed));
   }
   /* Workers begin with the first that is handed out; what they make ready meanwhile they hand out themselves. */
   tn_status status = TN_OK;

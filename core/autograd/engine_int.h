@@ -23,6 +23,7 @@ typedef struct tni_task_entry {
   tn_tensor **many; /* the same for several, made when the first arrives */
   uint32_t deps;    /* edges that have not delivered yet */
   uint32_t capture; /* first capture + 1 */
+  uint32_t targets; /* where its edges' entries stand among the run's targets */
   bool run;         /* its function runs; else it only captures */
 } tni_task_entry;
 
@@ -31,7 +32,7 @@ typedef struct tni_ready {
   uint32_t index;
 } tni_ready;
 
-enum { TNI_TASK_FEW = 12, TNI_TASK_FEW_SLOTS = 32 };
+enum { TNI_TASK_FEW = 12, TNI_TASK_FEW_SLOTS = 32, TNI_TASK_FEW_TARGETS = 24 };
 
 typedef struct tni_graph_task {
   tni_run *run;
@@ -39,6 +40,8 @@ typedef struct tni_graph_task {
   uint32_t n_entries, entry_capacity;
   uint32_t *slots;     /* open addressing: index + 1 by node, 0 = free */
   uint32_t slot_shift; /* 64 - log2(number of slots) */
+  uint32_t *targets;   /* entries that edges lead to, node by node; UINT32_MAX: the edge leads nowhere */
+  uint32_t n_targets, target_capacity;
   tni_ready *ready;    /* binary heap, highest sequence number first */
   uint32_t n_ready, ready_capacity;
   bool streams;                          /* some node, or the caller, is not on a default stream */
@@ -52,6 +55,7 @@ typedef struct tni_graph_task {
   int32_t depth;
   tni_task_entry few_entries[TNI_TASK_FEW];
   uint32_t few_slots[TNI_TASK_FEW_SLOTS];
+  uint32_t few_targets[TNI_TASK_FEW_TARGETS];
   tni_ready few_ready[TNI_TASK_FEW];
 } tni_graph_task;
 
@@ -61,6 +65,11 @@ void tni_task_deinit(tni_graph_task *task); /* releases what buffers still hold 
 tn_status tni_task_add(tni_graph_task *task, tni_node *node, uint32_t *out_index);
 /* Entry of a node that must be there; UINT32_MAX if not. */
 uint32_t tni_task_find(const tni_graph_task *task, const tni_node *node);
+/* Room for n more targets. */
+tn_status tni_task_reserve_targets(tni_graph_task *task, uint32_t n);
+static inline const uint32_t *tni_task_targets(const tni_graph_task *task, uint32_t index) {
+  return task->targets + task->entries[index].targets;
+}
 /* Room for every entry in the ready heap, so that pushing cannot fail. */
 tn_status tni_task_reserve_ready(tni_graph_task *task);
 void tni_task_push(tni_graph_task *task, uint32_t index);

@@ -80,13 +80,13 @@ static TN_COLD tn_status device_failure(const tni_shape *shape, const tn_view *v
   char got[64], expected[64];
   return tn_fail(TN_ERR_DEVICE, "%s gave a gradient on %s for its input %u; expected it on %s", node_name,
                  tn_device_name(tn_view_device(v), got, sizeof got), k,
-                 tn_device_name(shape->device, expected, sizeof expected));
+                 tn_device_name(tni_shape_device(shape), expected, sizeof expected));
 }
 
 tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char *node_name, uint32_t k) {
   const tn_view *v = &(*grad)->view;
   tn_tensor *result = NULL;
-  bool device = v->backend == shape->device.backend && v->device_index == shape->device.index;
+  bool device = v->backend == shape->backend && v->device_index == shape->device_index;
   if (!device && v->ndim != 0) return device_failure(shape, v, node_name, k);
   if (!tn_shape_equal(v->ndim, v->sizes, shape->ndim, shape->sizes)) {
     if (!reduces_to(v, shape)) return shape_failure(shape, v, node_name, k);
@@ -95,7 +95,7 @@ tn_status tni_grad_fit_slow(const tni_shape *shape, tn_tensor **grad, const char
   v = &(*grad)->view;
   if (!device)
     return replace(
-        grad, tn_to_device(*grad, shape->device, shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result),
+        grad, tn_to_device(*grad, tni_shape_device(shape), shape->dtype, false, false, TN_MEMORY_FORMAT_NONE, &result),
         &result);
   if (v->dtype == shape->dtype) return TN_OK;
   if (!tni_dtype_differentiable(v->dtype))
@@ -149,7 +149,7 @@ tn_status tni_grad_clone(tn_tensor *grad, const tn_dim *strides, tn_tensor **out
 }
 
 static const tn_options *options_of(const tni_shape *shape, tn_options *room) {
-  *room = (tn_options){.dtype = shape->dtype, .has_device = true, .device = shape->device};
+  *room = (tn_options){.dtype = shape->dtype, .has_device = true, .device = tni_shape_device(shape)};
   return room;
 }
 

@@ -19,6 +19,9 @@ void tni_task_init(tni_graph_task *task, tni_run *run) {
   task->slots = task->few_slots;
   task->slot_shift = 64 - FEW_SLOTS_LOG2;
   memset(task->few_slots, 0, sizeof task->few_slots);
+  task->targets = task->few_targets;
+  task->n_targets = 0;
+  task->target_capacity = TNI_TASK_FEW_TARGETS;
   task->ready = task->few_ready;
   task->n_ready = 0;
   task->ready_capacity = TNI_TASK_FEW;
@@ -39,6 +42,7 @@ void tni_task_deinit(tni_graph_task *task) {
   }
   if (task->entries != task->few_entries) tni_free(task->entries);
   if (task->slots != task->few_slots) tni_free(task->slots);
+  if (task->targets != task->few_targets) tni_free(task->targets);
   if (task->ready != task->few_ready) tni_free(task->ready);
   tni_free(task->words);
 }
@@ -104,6 +108,23 @@ tn_status tni_task_add(tni_graph_task *task, tni_node *node, uint32_t *out_index
   *out_index = task->n_entries;
   task->entries[task->n_entries++] = (tni_task_entry){.node = node};
   task->slots[s] = task->n_entries;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ targets */
+
+tn_status tni_task_reserve_targets(tni_graph_task *task, uint32_t n) {
+  size_t least = (size_t)task->n_targets + n, capacity = task->target_capacity;
+  if (TNI_LIKELY(least <= capacity)) return TN_OK;
+  while (capacity < least) capacity *= 4;
+  const size_t bytes = capacity * sizeof *task->targets;
+  if (capacity >= UINT32_MAX) return tni_oom(bytes, "the edges of a backward run");
+  const bool few = task->targets == task->few_targets;
+  uint32_t *targets = few ? tni_alloc(bytes) : tni_realloc(task->targets, bytes);
+  if (!targets) return tni_oom(bytes, "the edges of a backward run");
+  if (few) memcpy(targets, task->few_targets, sizeof task->few_targets);
+  task->targets = targets;
+  task->target_capacity = (uint32_t)capacity;
   return TN_OK;
 }
 

@@ -195,7 +195,7 @@ static hook *hook_next(tni_node *node, uint8_t kind, uint32_t nr, uint64_t after
 
 static tn_status check_replacement(const tni_shape *shape, const tn_tensor *t) {
   const tn_view *v = &t->view;
-  if (v->dtype == shape->dtype && v->backend == shape->device.backend &&
+  if (v->dtype == shape->dtype && v->backend == shape->backend &&
       tn_shape_equal(v->ndim, v->sizes, shape->ndim, shape->sizes))
     return TN_OK;
   return tn_fail(TN_ERR_INVALID_ARGUMENT, "a hook's gradient: expected %s of shape %s, got %s of shape %s",

@@ -9,54 +9,27 @@
  */
 #include "core/autograd/autograd_int.h"
 
-static inline size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
-
-/* tni_block_class as a table: by 64-byte steps. */
-static inline unsigned class_of(size_t bytes) {
-  static const uint8_t by_step[TNI_BLOCK_MAX / 64 + 1] = {0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
-  return bytes <= TNI_BLOCK_MAX ? by_step[(bytes + 63) / 64] : TNI_BLOCK_CLASSES;
-}
-
 tn_status tni_node_new(const tni_node_class *cls, const char *name, size_t struct_bytes, uint32_t n_edges,
                        uint32_t n_outs, size_t n_dims, size_t payload_bytes, tn_dim **out_dims,
                        void **out_payload, tni_node **out_node) {
-  size_t at_edges = align8(struct_bytes);
-  size_t at_shapes = at_edges + n_edges * sizeof(tni_edge);
-  size_t at_dims = at_shapes + n_outs * sizeof(tni_shape);
-  size_t at_payload = at_dims + n_dims * sizeof(tn_dim);
-  size_t bytes = at_payload + payload_bytes;
-  unsigned block_class = class_of(bytes);
-  char *block = TNI_LIKELY(block_class < TNI_BLOCK_CLASSES) ? tni_block_pop(block_class) : tni_alloc(bytes);
-  *out_node = NULL;
-  if (TNI_UNLIKELY(!block)) return tni_oom(bytes, "an autograd node");
-  tni_node *node = (tni_node *)(void *)block;
-  node->cls = cls;
-  node->name = name;
-  atomic_init(&node->refs, 1);
-  node->n_outs = n_outs;
-  node->n_edges = n_edges;
-  node->device.backend = TN_BACKEND_CPU;
-  node->device.reserved = 0;
-  node->device.index = 0;
-  node->sequence_nr = tni_tls.sequence_nr++;
-  node->edges = (tni_edge *)(void *)(block + at_edges);
-  node->shapes = (tni_shape *)(void *)(block + at_shapes);
-  atomic_init(&node->hooks, NULL);
-  atomic_init(&node->readers, 0);
-  node->block_class = (uint8_t)block_class;
-  for (uint32_t i = 0; i < n_edges; ++i) node->edges[i].fn = NULL;
-  if (out_dims) *out_dims = (tn_dim *)(void *)(block + at_dims);
-  if (out_payload) *out_payload = block + at_payload;
-  *out_node = node;
+  tn_dim *dims = NULL;
+  void *payload = NULL;
+  TN_TRY(tni_node_make(cls, name, (struct_bytes + 7) & ~(size_t)7, n_edges, n_outs, n_dims, payload_bytes, &dims,
+                       &payload, out_node));
+  if (out_dims) *out_dims = dims;
+  if (out_payload) *out_payload = payload;
   return TN_OK;
 }
 
-static inline bool drop_count(tni_node *node) { return tni_count_drop(&node->refs); }
-
 /* Releases inside here come back to tni_node_release, which only lists the node. */
-static void node_free(tni_node *node) {
-  if (node->cls->deinit) node->cls->deinit(node);
-  for (uint32_t i = 0; i < node->n_edges; ++i) tni_node_release(node->edges[i].fn);
+static inline void node_free(tni_node *node, tni_thread *thread) {
+  if (!node->bare && node->cls->deinit) node->cls->deinit(node);
+  for (uint32_t i = 0; i < node->n_edges; ++i) {
+    tni_node *next = node->edges[i].fn;
+    if (!next || !tni_count_drop(&next->refs)) continue;
+    next->next_dying = thread->dying;
+    thread->dying = next;
+  }
   struct tni_hooks *hooks = atomic_load_explicit(&node->hooks, memory_order_relaxed);
   if (TNI_UNLIKELY(hooks != NULL)) tni_hooks_free(hooks);
   if (TNI_LIKELY(node->block_class < TNI_BLOCK_CLASSES))
@@ -66,7 +39,7 @@ static void node_free(tni_node *node) {
 }
 
 void tni_node_release(tni_node *node) {
-  if (!node || !drop_count(node)) return;
+  if (!node || !tni_count_drop(&node->refs)) return;
   tni_thread *thread = &tni_tls;
   if (thread->freeing_nodes) {
     node->next_dying = thread->dying;
@@ -75,7 +48,7 @@ void tni_node_release(tni_node *node) {
   }
   thread->freeing_nodes = true;
   for (;;) {
-    node_free(node);
+    node_free(node, thread);
     node = thread->dying;
     if (!node) break;
     thread->dying = node->next_dying;

@@ -5,9 +5,9 @@
  *
  * Note [Readers of a node]
  * Several threads may run one graph. node->readers counts the applies that read the saved tensors (low
- * half) and those that asked to free them (high half). The one that asks first, and is alone, frees them;
- * if it is not alone they are freed with the node. After that every apply is the "second backward" error
- * (B4).
+ * half) and those that asked to free them (high half), which they do as they begin. From then on every other
+ * apply is the "second backward" error (B4), so the one that asked and found nobody else frees them when it
+ * is done, and needs no second look; if there were others, they are freed with the node.
  */
 #include "core/autograd/engine_int.h"
 #include "core/tensor/stream.h"
@@ -21,6 +21,7 @@ typedef struct op_node {
   tni_saved *saved;
   uint32_t n_saved;
   bool has_tensors; /* some saved entry is a tensor: it can be freed, and then missed */
+  bool has_shapes;  /* some saved entry is a description: unpacking needs room */
 } op_node;
 
 static const tni_node_class op_node_class;
@@ -33,53 +34,41 @@ typedef struct plan {
   const tn_value *args;
   tn_tensor *const *outs;
   uint32_t n_outs;
-  uint32_t written; /* argument to be saved as a clone, 255: none */
+  const tn_tensor *written; /* to be saved as a clone; NULL: none */
+  uint64_t requiring; /* bit i: argument i requires grad */
   tn_saves need;
-  uint64_t requiring; /* bit k: differentiable input k requires grad */
   uint32_t n_edges;
-  uint32_t n_saved;
   size_t n_dims;
   size_t payload;
 } plan;
-
-static uint32_t edges_of(const tn_value *arg) { return arg->kind == TN_VAL_LIST ? arg->count : 1; }
-
-static inline bool arg_requires(const tn_value *arg) {
-  if (arg->kind == TN_VAL_TENSOR) return (arg->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(arg->u.t);
-  if (arg->kind == TN_VAL_LIST)
-    for (uint32_t i = 0; i < arg->count; ++i)
-      if (arg->u.ts[i] && tni_requires_grad(arg->u.ts[i])) return true;
-  return false;
-}
 
 static bool is_tensor_list(const tn_value *v) {
   return v->kind == TN_VAL_LIST && (v->elem == TN_VAL_TENSOR || v->elem == TN_VAL_OPTIONAL_TENSOR);
 }
 
-/* Unions of what the wanted gradients need; room for it. */
-static inline tn_status plan_make(plan *p) {
+/* What lists of tensors add: an edge for each element, and room for the handles that are kept. */
+static tn_status plan_lists(plan *p) {
   const tn_grad_def *def = p->def;
   unsigned lists = 0;
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
     const tn_value *arg = &p->args[def->input_args[k]];
-    if (arg->kind == TN_VAL_LIST && ++lists > 1)
+    if (arg->kind != TN_VAL_LIST) continue;
+    if (++lists > 1)
       return tn_fail(TN_ERR_UNSUPPORTED,
                      "%s: a gradient formula takes one list of tensors, this one has more", p->op->name);
-    p->n_edges += edges_of(arg);
-    if (!arg_requires(arg)) continue;
-    p->requiring |= (uint64_t)1 << k;
-    p->need.args |= def->saves[k].args;
-    p->need.outs |= def->saves[k].outs;
-    p->need.values |= def->saves[k].values;
+    p->n_edges += arg->count - 1;
   }
-  p->need.values &= ~p->need.args;
-  for (uint64_t m = p->need.outs; m; m &= m - 1) p->n_saved++;
-  for (uint64_t m = p->need.args; m; m &= m - 1, p->n_saved++) {
+  for (uint64_t m = p->need.args & p->op->list_args; m; m &= m - 1) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
     if (is_tensor_list(v))
       p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
   }
-  for (uint64_t m = p->need.values; m; m &= m - 1, p->n_saved++) {
+  return TN_OK;
+}
+
+/* Values that are more than a tn_value: descriptions of tensors, lists, strings. */
+static void plan_bulky(plan *p, uint64_t bulky) {
+  for (uint64_t m = bulky; m; m &= m - 1) {
     const tn_value *v = &p->args[__builtin_ctzll(m)];
     if (v->kind == TN_VAL_TENSOR) {
       p->payload += sizeof(tni_shape);
@@ -91,59 +80,84 @@ static inline tn_status plan_make(plan *p) {
       p->payload += tni_value_payload(v);
     }
   }
+}
+
+/* Unions of what the wanted gradients need; room for it. */
+static inline tn_status plan_make(plan *p) {
+  const tn_grad_def *def = p->def;
+  for (uint32_t k = 0; k < def->n_inputs; ++k) {
+    if (!(p->requiring >> def->input_args[k] & 1)) continue;
+    p->need.args |= def->saves[k].args;
+    p->need.outs |= def->saves[k].outs;
+    p->need.values |= def->saves[k].values;
+  }
+  p->need.values &= ~p->need.args;
+  p->n_edges = def->n_inputs;
+  if (TNI_UNLIKELY(p->op->list_args != 0)) TN_TRY(plan_lists(p));
+  const uint64_t bulky = p->need.values & ~p->op->plain_args;
+  if (bulky) plan_bulky(p, bulky);
   for (uint32_t i = 0; i < p->n_outs; ++i) p->n_dims += p->outs[i] ? p->outs[i]->view.ndim : 0;
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------ keeping it */
 
-static tn_status save_list(op_node *n, tni_saved *s, const tn_value *v, char **pool) {
+/* The node's next entry, which counts from now on: it has to be filled before anything fails. */
+static inline tni_saved *saved_next(op_node *n, uint8_t kind, unsigned index) {
+  tni_saved *s = &n->saved[n->n_saved++];
+  s->kind = kind;
+  s->index = (uint8_t)index;
+  return s;
+}
+
+static inline tn_status save_handle(op_node *n, tn_tensor *t, bool own_result, uint8_t kind, unsigned index) {
+  tn_tensor *kept;
+  uint32_t version;
+  TN_TRY(tni_save_tensor(t, own_result, n->op->name, &kept, &version));
+  tni_saved *s = saved_next(n, kind, index);
+  s->value.u.t = kept;
+  s->version = version;
+  n->has_tensors = true;
+  return TN_OK;
+}
+
+static tn_status save_list(op_node *n, const tn_value *v, unsigned index, char **pool) {
   tn_tensor **handles = (tn_tensor **)(void *)*pool;
   uint32_t *versions = (uint32_t *)(void *)(handles + v->count);
   *pool = (char *)versions + ((v->count * sizeof *versions + 7) & ~(size_t)7);
+  tni_saved *s = saved_next(n, TNI_SAVED_LIST, index);
   s->value = (tn_value){.u = {.p = handles}, .kind = TN_VAL_LIST, .elem = v->elem, .count = v->count};
   memset(handles, 0, v->count * sizeof *handles);
-  s->kind = TNI_SAVED_LIST;
+  n->has_tensors = true;
   for (uint32_t i = 0; i < v->count; ++i)
     if (v->u.ts[i]) TN_TRY(tni_save_tensor(v->u.ts[i], false, n->op->name, &handles[i], &versions[i]));
   return TN_OK;
 }
 
 /* The argument that is about to be overwritten is kept as a copy made below autograd. */
-static tn_status save_clone(tni_saved *s, tn_tensor *t) {
+static tn_status save_clone(op_node *n, tn_tensor *t, unsigned index) {
+  tn_tensor *clone;
   uint64_t exclude = tni_tls.modes.exclude;
   tni_tls.modes.exclude = exclude | TNI_KEY_AUTOGRAD;
-  tn_status status = tni_grad_clone(t, t->view.flags & TN_VIEW_DENSE ? t->view.strides : NULL, &s->value.u.t);
+  tn_status status = tni_grad_clone(t, t->view.flags & TN_VIEW_DENSE ? t->view.strides : NULL, &clone);
   tni_tls.modes.exclude = exclude;
   if (status != TN_OK) return status;
-  s->value = tn_value_tensor(s->value.u.t);
-  s->version = tni_version_get(s->value.u.t);
-  s->kind = TNI_SAVED_TENSOR;
+  tni_saved *s = saved_next(n, TNI_SAVED_TENSOR, index);
+  s->value.u.t = clone;
+  s->version = tni_version_get(clone);
+  n->has_tensors = true;
   return TN_OK;
 }
 
-static tn_status save_args(const plan *p, op_node *n, tni_saved **next, char **pool) {
-  const tn_tensor *target = p->written < MOST_ARGS ? p->args[p->written].u.t : NULL;
+static inline tn_status save_args(const plan *p, op_node *n, char **pool) {
   for (uint64_t m = p->need.args; m; m &= m - 1) {
     unsigned i = (unsigned)__builtin_ctzll(m);
     const tn_value *v = &p->args[i];
-    tni_saved *s = (*next)++;
-    s->kind = TNI_SAVED_EMPTY;
-    s->index = (uint8_t)i;
-    n->n_saved++;
-    if (v->kind == TN_VAL_TENSOR && v->u.t == target) {
-      TN_TRY(save_clone(s, v->u.t));
-    } else if (v->kind == TN_VAL_TENSOR) {
-      tn_tensor *kept;
-      TN_TRY(tni_save_tensor(v->u.t, false, n->op->name, &kept, &s->version));
-      s->value = tn_value_tensor(kept);
-      s->kind = TNI_SAVED_TENSOR;
-    } else if (is_tensor_list(v)) {
-      TN_TRY(save_list(n, s, v, pool));
-    } else {
-      continue; /* absent */
-    }
-    n->has_tensors = true;
+    if (TNI_LIKELY(v->kind == TN_VAL_TENSOR))
+      TN_TRY(TNI_UNLIKELY(v->u.t == p->written) ? save_clone(n, v->u.t, i)
+                                                : save_handle(n, v->u.t, false, TNI_SAVED_TENSOR, i));
+    else if (is_tensor_list(v))
+      TN_TRY(save_list(n, v, i, pool));
   }
   return TN_OK;
 }
@@ -155,104 +169,108 @@ static void layout_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
   *dims += v->ndim;
 }
 
-static void save_values(const plan *p, op_node *n, tni_saved **next, tn_dim **dims, char **pool) {
+/* Descriptions of a tensor or of a list's. */
+static void save_shapes(op_node *n, const tn_value *v, unsigned index, tn_dim **dims, char **pool) {
+  const bool one = v->kind == TN_VAL_TENSOR;
+  const uint32_t count = one ? 1 : v->count;
+  tni_shape *shapes = (tni_shape *)(void *)*pool;
+  *pool += count * sizeof *shapes;
+  for (uint32_t j = 0; j < count; ++j) {
+    tn_tensor *t = one ? v->u.t : v->u.ts[j];
+    shapes[j] = (tni_shape){0};
+    if (t) layout_set(&shapes[j], &t->view, dims);
+  }
+  tni_saved *s = saved_next(n, one ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES, index);
+  s->value = (tn_value){.u = {.p = shapes}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = count};
+  n->has_shapes = true;
+}
+
+static inline void save_values(const plan *p, op_node *n, tn_dim **dims, char **pool) {
   for (uint64_t m = p->need.values; m; m &= m - 1) {
     unsigned i = (unsigned)__builtin_ctzll(m);
     const tn_value *v = &p->args[i];
-    tni_saved *s = (*next)++;
-    s->index = (uint8_t)i;
-    s->kind = TNI_SAVED_VALUE;
-    n->n_saved++;
-    if (v->kind != TN_VAL_TENSOR && !is_tensor_list(v)) {
-      s->value = tni_value_copy(v, pool);
-      continue;
-    }
-    uint32_t count = v->kind == TN_VAL_TENSOR ? 1 : v->count;
-    tni_shape *shapes = (tni_shape *)(void *)*pool;
-    *pool += count * sizeof *shapes;
-    for (uint32_t j = 0; j < count; ++j) {
-      tn_tensor *t = v->kind == TN_VAL_TENSOR ? v->u.t : v->u.ts[j];
-      shapes[j] = (tni_shape){0};
-      if (t) layout_set(&shapes[j], &t->view, dims);
-    }
-    s->kind = v->kind == TN_VAL_TENSOR ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES;
-    s->value = (tn_value){.u = {.p = shapes}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = count};
+    if (TNI_LIKELY(p->op->plain_args >> i & 1))
+      saved_next(n, TNI_SAVED_VALUE, i)->value = *v;
+    else if (v->kind != TN_VAL_TENSOR && !is_tensor_list(v))
+      saved_next(n, TNI_SAVED_VALUE, i)->value = tni_value_copy(v, pool);
+    else
+      save_shapes(n, v, i, dims, pool);
   }
+}
+
+/* Results that the formula uses; of an in-place call the target before the write. */
+static inline tn_status save_outs(const plan *p, op_node *n) {
+  for (uint64_t m = p->need.outs; m; m &= m - 1) {
+    unsigned i = (unsigned)__builtin_ctzll(m);
+    if (i < p->n_outs && p->outs[i]) TN_TRY(save_handle(n, p->outs[i], true, TNI_SAVED_OUT, i));
+  }
+  return TN_OK;
+}
+
+static tn_status edges_of_list(const tn_value *list, tni_edge **edge) {
+  for (uint32_t i = 0; i < list->count; ++i, ++*edge)
+    if (list->u.ts[i]) TN_TRY(tni_gradient_edge(list->u.ts[i], *edge));
+  return TN_OK;
 }
 
 static inline tn_status edges_fill(const plan *p, tni_node *node) {
   tni_edge *edge = node->edges;
   for (uint32_t k = 0; k < p->def->n_inputs; ++k) {
-    const tn_value *arg = &p->args[p->def->input_args[k]];
-    if (arg->kind == TN_VAL_TENSOR) {
-      if (p->requiring >> k & 1) TN_TRY(tni_edge_of_requiring(arg->u.t, edge));
-      ++edge;
-    } else if (arg->kind == TN_VAL_LIST) {
-      for (uint32_t i = 0; i < arg->count; ++i, ++edge)
-        if (arg->u.ts[i]) TN_TRY(tni_gradient_edge(arg->u.ts[i], edge));
-    } else {
-      ++edge;
+    const unsigned i = p->def->input_args[k];
+    const tn_value *arg = &p->args[i];
+    if (TNI_UNLIKELY(arg->kind == TN_VAL_LIST)) {
+      TN_TRY(edges_of_list(arg, &edge));
+      continue;
     }
+    if (p->requiring >> i & 1) TN_TRY(tni_edge_of_requiring(arg->u.t, edge));
+    ++edge;
   }
   return TN_OK;
 }
 
-tn_status tni_op_node_new(const tn_op *op, const tn_grad_def *def, const tn_value *args,
-                          tn_tensor *const *outs, uint32_t n_outs, uint32_t written, tni_node **out_node) {
-  plan p = {.op = op, .def = def, .args = args, .outs = outs, .n_outs = n_outs, .written = written};
+static inline void shapes_fill(const plan *p, tni_node *node, tn_dim **dims) {
+  tni_shape *shape = node->shapes;
+  for (uint32_t i = 0; i < p->n_outs; ++i, ++shape) {
+    if (TNI_LIKELY(p->outs[i] != NULL))
+      tni_shape_set(shape, &p->outs[i]->view, dims);
+    else
+      *shape = (tni_shape){0};
+  }
+  if (TNI_LIKELY(p->n_outs && p->outs[0])) node->device = tn_view_device(&p->outs[0]->view);
+  if (TNI_UNLIKELY(tni_tls.modes.streams)) {
+    node->stream = tni_stream_current(node->device);
+    node->device.reserved = node->stream != NULL;
+  }
+}
+
+tn_status tni_op_node_new(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
+                          uint32_t n_outs, uint32_t written, tni_node **out_node) {
+  plan p = {.op = op, .def = op->grad, .args = args, .outs = outs, .n_outs = n_outs, .requiring = requiring};
+  if (written < MOST_ARGS) p.written = args[written].u.t;
   TN_TRY(plan_make(&p));
-  tn_dim *dims;
-  void *payload;
-  TN_TRY(tni_node_new(&op_node_class, def->node_name, sizeof(op_node) + p.n_saved * sizeof(tni_saved),
-                      p.n_edges, n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
+  tn_dim *dims = NULL;
+  void *payload = NULL;
+  TN_TRY(tni_node_make(&op_node_class, p.def->node_name, sizeof(op_node) + op->saved_most * sizeof(tni_saved),
+                       p.n_edges, n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
   op_node *n = (op_node *)(void *)*out_node;
   n->op = op;
-  n->def = def;
+  n->def = p.def;
   n->saved = (tni_saved *)(void *)(n + 1);
   n->n_saved = 0;
-  n->has_tensors = false;
+  n->has_tensors = n->has_shapes = false;
   if (TNI_UNLIKELY(op->added)) atomic_fetch_add_explicit(&((tn_op *)(uintptr_t)op)->n_nodes, 1, memory_order_relaxed);
-  for (uint32_t i = 0; i < n_outs; ++i) {
-    if (TNI_LIKELY(outs[i] != NULL))
-      tni_shape_set(&n->node.shapes[i], &outs[i]->view, &dims);
-    else
-      n->node.shapes[i] = (tni_shape){0};
-  }
-  if (n_outs && outs[0]) tni_device_set(&n->node.device, &outs[0]->view);
-  if (TNI_UNLIKELY(tni_tls.modes.streams)) {
-    n->node.stream = tni_stream_current(n->node.device);
-    n->node.device.reserved = n->node.stream != NULL;
-  }
+  shapes_fill(&p, &n->node, &dims);
   char *pool = payload;
-  tni_saved *next = n->saved;
   tn_status status = edges_fill(&p, &n->node);
-  if (TNI_LIKELY(status == TN_OK)) status = save_args(&p, n, &next, &pool);
+  if (TNI_LIKELY(status == TN_OK)) status = save_args(&p, n, &pool);
+  if (TNI_LIKELY(status == TN_OK)) status = save_outs(&p, n);
   if (TNI_UNLIKELY(status != TN_OK)) {
     tni_node_release(&n->node);
     *out_node = NULL;
     return status;
   }
-  if (p.need.values) save_values(&p, n, &next, &dims, &pool);
-  for (uint64_t m = p.need.outs; m; m &= m - 1) {
-    next->kind = TNI_SAVED_EMPTY;
-    next->index = (uint8_t)__builtin_ctzll(m);
-    next++;
-    n->n_saved++;
-  }
-  return TN_OK;
-}
-
-tn_status tni_op_node_save_outs(tni_node *node, tn_tensor *const *outs, uint32_t n_outs) {
-  op_node *n = (op_node *)(void *)node;
-  for (uint32_t i = n->n_saved; i-- > 0 && n->saved[i].kind == TNI_SAVED_EMPTY;) {
-    tni_saved *s = &n->saved[i];
-    if (s->index >= n_outs || !outs[s->index]) continue;
-    tn_tensor *kept;
-    TN_TRY(tni_save_tensor(outs[s->index], true, n->op->name, &kept, &s->version));
-    s->value = tn_value_tensor(kept);
-    s->kind = TNI_SAVED_OUT;
-    n->has_tensors = true;
-  }
+  save_values(&p, n, &dims, &pool);
+  n->node.bare = !n->has_tensors && !op->added;
   return TN_OK;
 }
 
@@ -336,28 +354,45 @@ static void op_node_deinit(tni_node *node) {
     atomic_fetch_sub_explicit(&((tn_op *)(uintptr_t)n->op)->n_nodes, 1, memory_order_relaxed);
 }
 
-enum { READER = 1u, FREE_ASKED = 1u << 16, READERS = FREE_ASKED - 1 };
+enum { READER = 1u, FREE_ASKED = 1u << 16 };
 
-static tn_status reader_enter(op_node *n) {
-  if (!n->has_tensors) return TN_OK;
-  uint32_t before = atomic_fetch_add_explicit(&n->node.readers, READER, memory_order_acq_rel);
-  if (TNI_LIKELY(before < FREE_ASKED)) return TN_OK;
-  atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
+/* Adds to the readers' count; what it was. As with every count, one thread alone needs no locked instruction. */
+static inline uint32_t readers_add(op_node *n, uint32_t by) {
+  if (!TNI_SINGLE_THREADED()) return atomic_fetch_add_explicit(&n->node.readers, by, memory_order_acq_rel);
+  const uint32_t before = atomic_load_explicit(&n->node.readers, memory_order_relaxed);
+  atomic_store_explicit(&n->node.readers, before + by, memory_order_relaxed);
+  return before;
+}
+
+static TN_COLD tn_status reader_refused(op_node *n, uint32_t by) {
+  readers_add(n, 0 - by);
   return tn_fail(
       TN_ERR_STATE,
       "backward runs through this node a second time, but its saved tensors were freed by the first; use "
       "retain_graph in the first run");
 }
 
-static void reader_leave(op_node *n, bool keep) {
+/* *out_alone: this apply asked to free, and nobody reads beside it, nor will. */
+static inline tn_status reader_enter(op_node *n, bool keep, bool *out_alone) {
+  *out_alone = false;
+  if (!n->has_tensors) return TN_OK;
+  const uint32_t by = keep ? READER : READER + FREE_ASKED, before = readers_add(n, by);
+  if (TNI_UNLIKELY(before >= FREE_ASKED)) return reader_refused(n, by);
+  *out_alone = !keep && before == 0;
+  return TN_OK;
+}
+
+static inline void reader_leave(op_node *n, bool keep, bool alone, bool failed) {
   if (!n->has_tensors) return;
-  if (keep) {
-    atomic_fetch_sub_explicit(&n->node.readers, READER, memory_order_acq_rel);
+  if (TNI_UNLIKELY(failed)) { /* the tensors stay for another try */
+    readers_add(n, 0 - (keep ? READER : READER + FREE_ASKED));
     return;
   }
-  uint32_t before = atomic_fetch_add_explicit(&n->node.readers, FREE_ASKED - READER, memory_order_acq_rel);
-  if (before == READER)
+  if (TNI_LIKELY(alone)) {
     for (uint32_t i = 0; i < n->n_saved; ++i) saved_release(&n->saved[i]);
+    return;
+  }
+  readers_add(n, 0 - READER);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -386,15 +421,15 @@ static void desc_fill(struct tn_tensor *t, const tni_shape *shape) {
   t->view.numel = numel;
   t->view.ndim = shape->ndim;
   t->view.dtype = shape->dtype;
-  t->view.backend = shape->device.backend;
-  t->view.device_index = shape->device.index;
+  t->view.backend = shape->backend;
+  t->view.device_index = shape->device_index;
   t->view.flags = TN_VIEW_OPAQUE;
   t->keys = TNI_KEY(TN_BACKEND_META);
   atomic_init(&t->refs, UINT32_MAX / 2); /* on the stack: never to be freed */
 }
 
 /* Counts what unpacking needs beyond the struct, and gets it in one piece. */
-static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
+static __attribute__((noinline)) tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
   size_t descs = 0, lists = 0, temps = 0;
   for (uint32_t i = 0; i < n->n_saved; ++i) {
     const tni_saved *s = &n->saved[i];
@@ -403,8 +438,6 @@ static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
     if (recorded && s->kind == TNI_SAVED_LIST) lists += s->value.count, temps += s->value.count;
     if (recorded && (s->kind == TNI_SAVED_TENSOR || s->kind == TNI_SAVED_OUT)) temps += 1;
   }
-  u->room = NULL;
-  u->n_temps = 0;
   size_t bytes = descs * sizeof(struct tn_tensor) + (lists + temps) * sizeof(tn_tensor *);
   if (!bytes) return TN_OK;
   u->room_class = bytes <= TNI_BLOCK_MAX ? tni_block_class(bytes) : TNI_BLOCK_CLASSES;
@@ -414,6 +447,14 @@ static tn_status unpack_room(unpacked *u, const op_node *n, bool recorded) {
   u->lists = (tn_tensor **)(void *)(u->descs + descs);
   u->temps = u->lists + lists;
   return TN_OK;
+}
+
+static __attribute__((noinline)) void unpack_give_back(unpacked *u) {
+  for (uint32_t i = 0; i < u->n_temps; ++i) tn_tensor_release(u->temps[i]);
+  if (u->room_class < TNI_BLOCK_CLASSES)
+    tni_block_push(u->room, u->room_class);
+  else
+    tni_free(u->room);
 }
 
 /* Edges of differentiable input k: a list's width is what the other inputs leave (plan_make allows one
@@ -491,28 +532,53 @@ static tn_status unpack_one(unpacked *u, const tni_saved *s, bool recorded) {
   }
 }
 
+/* Everything saved, in the places of arguments and results. Values, and tensors of a backward that is not itself
+ * recorded, are most of all. */
+static inline tn_status unpack(unpacked *u, const op_node *n, bool recorded) {
+  u->room = NULL;
+  if (TNI_UNLIKELY(recorded || n->has_shapes)) TN_TRY(unpack_room(u, n, recorded));
+  for (uint32_t i = 0; i < n->op->n_args; ++i) u->args[i] = tn_value_none();
+  for (uint32_t i = 0; i < n->node.n_outs && i < MOST_OUTS; ++i) u->outs[i] = NULL;
+  for (uint32_t i = 0; i < n->n_saved; ++i) {
+    const tni_saved *s = &n->saved[i];
+    if (s->kind == TNI_SAVED_VALUE) {
+      u->args[s->index] = s->value;
+    } else if (TNI_LIKELY(s->kind <= TNI_SAVED_OUT && !recorded)) {
+      if (s->kind == TNI_SAVED_EMPTY) continue;
+      TN_TRY(tni_saved_check(s->value.u.t, s->version));
+      if (s->kind == TNI_SAVED_OUT)
+        u->outs[s->index] = s->value.u.t;
+      else
+        u->args[s->index] = tn_value_tensor(s->value.u.t);
+    } else {
+      TN_TRY(unpack_one(u, s, recorded));
+    }
+  }
+  return TN_OK;
+}
+
 /* Bit k: some edge of differentiable input k is wanted. */
-static uint64_t wanted_inputs(const op_node *n, const tni_apply *how) {
+static uint64_t wanted_of_lists(const op_node *n, const tni_apply *how) {
   uint64_t wanted = 0;
   uint32_t e = 0;
   for (uint32_t k = 0; k < n->def->n_inputs; ++k)
     for (uint32_t i = width_of(n, k); i > 0; --i, ++e) wanted |= (uint64_t)how->wanted[e] << k;
   return wanted;
 }
+static inline uint64_t wanted_inputs(const op_node *n, const tni_apply *how) {
+  if (TNI_UNLIKELY(n->op->list_args != 0)) return wanted_of_lists(n, how);
+  return n->def->n_inputs < 64 ? how->mask & (((uint64_t)1 << n->def->n_inputs) - 1) : how->mask;
+}
 
 static tn_status op_node_apply(tni_node *node, const tni_apply *how, tn_tensor **grads, tn_tensor **out) {
   op_node *n = (op_node *)(void *)node;
-  bool recorded = tni_grad_on();
+  const bool recorded = tni_grad_on();
+  bool alone;
   unpacked u;
   u.node = n;
-  TN_TRY(reader_enter(n));
-  tn_status status = unpack_room(&u, n, recorded);
-  if (TNI_LIKELY(status == TN_OK)) {
-    for (uint32_t i = 0; i < n->op->n_args; ++i) u.args[i] = tn_value_none();
-    for (uint32_t i = 0; i < node->n_outs && i < MOST_OUTS; ++i) u.outs[i] = NULL;
-    for (uint32_t i = 0; i < n->n_saved && status == TN_OK; ++i)
-      status = unpack_one(&u, &n->saved[i], recorded);
-  }
+  u.n_temps = 0;
+  TN_TRY(reader_enter(n, how->keep, &alone));
+  tn_status status = unpack(&u, n, recorded);
   if (TNI_LIKELY(status == TN_OK)) {
     u.pub = (tn_backward){.host = tn_kit_host_table,
                           .args = u.args,
@@ -522,12 +588,8 @@ static tn_status op_node_apply(tni_node *node, const tni_apply *how, tn_tensor *
                           .n_grad_ins = node->n_edges};
     status = n->def->fn(&u.pub, grads, out);
   }
-  for (uint32_t i = 0; i < u.n_temps; ++i) tn_tensor_release(u.temps[i]);
-  if (u.room && u.room_class < TNI_BLOCK_CLASSES)
-    tni_block_push(u.room, u.room_class);
-  else
-    tni_free(u.room);
-  reader_leave(n, how->keep || status != TN_OK);
+  if (TNI_UNLIKELY(u.room != NULL)) unpack_give_back(&u);
+  reader_leave(n, how->keep, alone, status != TN_OK);
   return status;
 }
 

@@ -24,19 +24,20 @@ enum { MOST_RESULTS = 8 };
 static bool list_requires(const tn_value *v) {
   if (v->kind != TN_VAL_LIST) return false;
   for (uint32_t i = 0; i < v->count; ++i)
-    if (v->u.ts[i] && (v->u.ts[i]->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(v->u.ts[i])) return true;
+    if (v->u.ts[i] && tni_operand_requires(v->u.ts[i])) return true;
   return false;
 }
 
-static inline bool any_requires(const tn_op *op, const tn_value *args) {
+/* Bit i: argument i requires grad, or an element of it. */
+static inline uint64_t requiring_args(const tn_op *op, const tn_value *args) {
+  uint64_t requiring = 0;
   for (uint64_t m = op->tensor_args; m; m &= m - 1) {
     const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR && (v->u.t->keys & TNI_KEY_AUTOGRAD) && tni_requires_grad(v->u.t))
-      return true;
+    if (v->kind == TN_VAL_TENSOR && tni_operand_requires(v->u.t)) requiring |= m & -m;
   }
   for (uint64_t m = op->list_args; m; m &= m - 1)
-    if (list_requires(&args[__builtin_ctzll(m)])) return true;
-  return false;
+    if (list_requires(&args[__builtin_ctzll(m)])) requiring |= m & -m;
+  return requiring;
 }
 
 /* The call goes on below, and everything that it calls stays unrecorded. */
@@ -88,42 +89,38 @@ static inline tn_status attach_one(tni_node *node, tn_tensor *out) {
   return status;
 }
 
-static tn_status record(const tn_op *op, const tn_grad_def *def, const tn_value *args, tn_tensor *const *outs,
-                        uint32_t n) {
+static inline tn_status record(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
+                               uint32_t n) {
+  const tn_grad_def *def = op->grad;
   bool any = false;
   for (uint32_t i = 0; i < n && !any; ++i) any = is_differentiable(outs[i], def, i);
   if (!any) return TN_OK;
   tni_node *node;
-  if (!def) {
+  if (TNI_LIKELY(def != NULL))
+    TN_TRY(tni_op_node_new(op, args, requiring, outs, n, 255, &node));
+  else
     TN_TRY(tni_end_node_new(op, outs, n, true, args, &node));
-  } else {
-    TN_TRY(tni_op_node_new(op, def, args, outs, n, 255, &node));
-    tn_status saved = tni_op_node_save_outs(node, outs, n);
-    if (TNI_UNLIKELY(saved != TN_OK)) {
-      tni_node_release(node);
-      return saved;
-    }
-  }
   if (TNI_LIKELY(n == 1)) return attach_one(node, outs[0]);
   tn_status status = attach(node, def, outs, n);
   tni_node_release(node);
   return status;
 }
 
-static tn_status run_functional(tn_call *call, const tn_value *args, tn_value *out) {
+/* Several results, or a list of them. */
+static tn_status record_many(const tn_op *op, const tn_value *args, uint64_t requiring, const tn_value *out) {
+  if (op->n_outs == 1 && out[0].kind == TN_VAL_LIST) return record(op, args, requiring, out[0].u.ts, out[0].count);
+  tn_tensor *outs[MOST_RESULTS];
+  for (uint32_t i = 0; i < op->n_outs && i < MOST_RESULTS; ++i)
+    outs[i] = out[i].kind == TN_VAL_TENSOR ? out[i].u.t : NULL;
+  return record(op, args, requiring, outs, op->n_outs);
+}
+
+static inline tn_status run_functional(tn_call *call, const tn_value *args, uint64_t requiring, tn_value *out) {
   const tn_op *op = call->op;
   TN_TRY(run_below(call, args, out));
-  tn_status status;
-  if (TNI_LIKELY(op->n_outs == 1 && out[0].kind == TN_VAL_TENSOR)) {
-    status = record(op, op->grad, args, &out[0].u.t, 1);
-  } else if (op->n_outs == 1 && out[0].kind == TN_VAL_LIST) {
-    status = record(op, op->grad, args, out[0].u.ts, out[0].count);
-  } else {
-    tn_tensor *outs[MOST_RESULTS];
-    for (uint32_t i = 0; i < op->n_outs && i < MOST_RESULTS; ++i)
-      outs[i] = out[i].kind == TN_VAL_TENSOR ? out[i].u.t : NULL;
-    status = record(op, op->grad, args, outs, op->n_outs);
-  }
+  tn_status status = TNI_LIKELY(op->n_outs == 1 && out[0].kind == TN_VAL_TENSOR)
+                         ? record(op, args, requiring, &out[0].u.t, 1)
+                         : record_many(op, args, requiring, out);
   if (TNI_UNLIKELY(status != TN_OK)) results_release(op, out);
   return status;
 }
@@ -189,16 +186,16 @@ static tn_status holder_prepare(rebase *r, uint32_t written) {
   return TN_OK;
 }
 
-static tn_status rebase_prepare(rebase *r, const tn_op *op, const tn_value *args, uint32_t written) {
+static tn_status rebase_prepare(rebase *r, const tn_op *op, const tn_value *args, uint64_t requiring,
+                                uint32_t written) {
   r->target = r->holder = args[written].u.t;
   const tn_grad_def *def = op->flags & TN_OP_NONDIFF ? NULL : op->grad;
   if (def)
-    TN_TRY(tni_op_node_new(op, def, args, &r->target, 1, written, &r->node));
+    TN_TRY(tni_op_node_new(op, args, requiring, &r->target, 1, written, &r->node));
   else
     TN_TRY(tni_end_node_new(op, &r->target, 1, !(op->flags & TN_OP_NONDIFF), args, &r->node));
   r->fn = r->node;
-  tn_status status = def ? tni_op_node_save_outs(r->fn, &r->target, 1) : TN_OK;
-  if (status == TN_OK) status = holder_prepare(r, written);
+  tn_status status = holder_prepare(r, written);
   if (status != TN_OK) {
     tni_node_release(r->node);
     r->node = NULL;
@@ -230,7 +227,7 @@ static tn_status run_body(tn_call *call, const tn_value *args, tn_value *out) {
   return op->functional->meta ? tni_body_checked(call, args, out) : tni_body_step(call, args, out);
 }
 
-static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out) {
+static tn_status run_in_place(tn_call *call, const tn_value *args, uint64_t requiring, tn_value *out) {
   const tn_op *op = call->op;
   uint32_t written = (uint32_t)__builtin_ctzll(op->write_args);
   TN_TRY(check_written(op, args));
@@ -244,7 +241,7 @@ static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out
     if (op->functional == op && op->body) return run_body(call, args, out);
   }
   rebase r = {0};
-  TN_TRY(rebase_prepare(&r, op, args, written));
+  TN_TRY(rebase_prepare(&r, op, args, requiring, written));
   tn_status status = run_below(call, args, out);
   if (status != TN_OK) {
     tni_node_release(r.node);
@@ -256,17 +253,27 @@ static tn_status run_in_place(tn_call *call, const tn_value *args, tn_value *out
 
 /* ------------------------------------------------------------------ the cell */
 
-tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out) {
+/* What is not simply run and recorded. */
+static tn_status run_otherwise(tn_call *call, const tn_value *args, uint64_t requiring, tn_value *out) {
   const tn_op *op = call->op;
-  if (!tni_grad_on() || !any_requires(op, args)) return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
   if (TNI_UNLIKELY(op->form == TN_FORM_OUT))
     return tn_fail(TN_ERR_STATE, "an out= call is not recorded, but one of its tensors requires grad");
   if (op->flags & TN_OP_ALWAYS_BODY) return tni_body_step(call, args, out);
-  if (op->write_args && op->form != TN_FORM_FUNCTIONAL) return run_in_place(call, args, out);
+  if (op->write_args && op->form != TN_FORM_FUNCTIONAL) return run_in_place(call, args, requiring, out);
   if (op->write_args) TN_TRY(check_written(op, args)); /* beside results: running statistics */
   /* A body's own calls come from the top, where each would leave its history. */
   if (op->flags & TN_OP_NONDIFF)
     return op->body ? run_below(call, args, out) : tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
   if (!op->grad && op->body) return run_body(call, args, out);
-  return run_functional(call, args, out);
+  return run_functional(call, args, requiring, out);
+}
+
+tn_status tni_autograd_cell(tn_call *call, const tn_value *args, tn_value *out) {
+  const tn_op *op = call->op;
+  const uint64_t requiring = tni_grad_on() ? requiring_args(op, args) : 0;
+  if (!requiring) return tni_call_below(call, TNI_BIT_AUTOGRAD, args, out);
+  if (TNI_LIKELY(op->grad && op->form == TN_FORM_FUNCTIONAL && !op->write_args &&
+                 !(op->flags & (TN_OP_ALWAYS_BODY | TN_OP_NONDIFF))))
+    return run_functional(call, args, requiring, out);
+  return run_otherwise(call, args, requiring, out);
 }

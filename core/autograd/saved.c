@@ -26,17 +26,12 @@ tn_status tni_save_tensor(tn_tensor *t, bool own_result, const char *op_name, tn
   return tni_tensor_alias(t, t->view.ndim, t->view.sizes, t->view.strides, 0, true, out_kept);
 }
 
-static TN_COLD tn_status version_failure(const tn_tensor *kept, uint32_t version) {
+tn_status tni_saved_changed(const tn_tensor *kept, uint32_t version) {
   return tn_fail(
       TN_ERR_VERSION,
       "a tensor of shape %s that this gradient needs was changed in place since it was saved: expected "
       "version %u, found version %u",
       tn_shape_format(kept->view.ndim, kept->view.sizes, TN_SHAPE_TEXT), version, tni_version_get(kept));
-}
-
-tn_status tni_saved_check(const tn_tensor *kept, uint32_t version) {
-  if (TNI_LIKELY(tni_version_get(kept) == version)) return TN_OK;
-  return version_failure(kept, version);
 }
 
 tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor) {

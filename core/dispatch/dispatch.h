@@ -78,11 +78,13 @@ struct tn_op {
   uint64_t tensor_args;     /* bit i: argument i is Tensor or Tensor? */
   uint64_t list_args;       /* bit i: argument i is Tensor[] or Tensor?[] */
   uint64_t write_args;      /* bit i: (x!) */
+  uint64_t plain_args;      /* bit i: all of argument i is in its tn_value: no tensor, list or string */
   uint8_t n_write_lists;    /* write arguments that are lists */
   uint8_t device_arg;       /* position of a Device argument, 255 = none */
   uint8_t pin_arg;          /* position of pin_memory, 255 = none */
   bool list_result;         /* the only result is Tensor[] */
   uint8_t n_appended;       /* arguments since its first published schema; before the targets of an out form */
+  uint8_t saved_most;       /* of grad: entries that its node may have to save */
   bool choose;              /* a device argument may decide the backend: tni_call_backend */
   tn_meta_fn meta;
   tn_kernel_fn body;

@@ -85,6 +85,7 @@ static tn_status count_masks(tn_op *op) {
     if (a->type == TNI_T_BOOL && strcmp(a->name, "pin_memory") == 0) op->pin_arg = (uint8_t)i;
     if (a->type == TNI_T_TENSOR && !a->list) op->tensor_args |= bit;
     if (a->type == TNI_T_TENSOR && a->list) op->list_args |= bit;
+    if (!a->list && a->type != TNI_T_TENSOR && a->type != TNI_T_STR) op->plain_args |= bit;
     if (a->writes) op->write_args |= bit;
     if (a->writes && a->list) op->n_write_lists++;
     if (a->type == TNI_T_DEVICE) op->device_arg = (uint8_t)i;
@@ -104,6 +105,16 @@ static tn_status count_masks(tn_op *op) {
   if (s->n_results > TNI_MAX_OUTS)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s has %u results; at most %d", op->name, s->n_results, TNI_MAX_OUTS);
   return TN_OK;
+}
+
+/* Entries that a node of this formula saves where all inputs require grad. */
+static uint8_t count_saved(const tn_grad_def *grad) {
+  tn_saves all = {0};
+  for (uint32_t k = 0; k < grad->n_inputs; ++k) {
+    all.args |= grad->saves[k].args | grad->saves[k].values;
+    all.outs |= grad->saves[k].outs;
+  }
+  return (uint8_t)(__builtin_popcountll(all.args) + __builtin_popcountll(all.outs));
 }
 
 /* Fills a record from its definition; links it to its functional entry, which must be known already. */
@@ -135,6 +146,7 @@ static tn_status record_fill(tn_op *op, const tn_operator_def *def) {
   }
   if ((op->flags & TN_OP_VIEW) && !op->meta)
     return tn_fail(TN_ERR_INVALID_ARGUMENT, "operator %s is a view operator and has no meta rule", op->name);
+  if (op->grad) op->saved_most = count_saved(op->grad);
   TN_TRY(count_masks(op));
   return count_appended(op, def);
 }
