@@ -142,8 +142,10 @@ static inline __attribute__((always_inline)) tn_status tni_node_make(
   const size_t bytes = at_payload + payload_bytes;
   const unsigned block_class = tni_node_block_class(bytes);
   char *block = TNI_LIKELY(block_class < TNI_BLOCK_CLASSES) ? tni_block_pop(block_class) : tni_alloc(bytes);
-  *out_node = NULL;
-  if (TNI_UNLIKELY(!block)) return tni_oom(bytes, "an autograd node");
+  if (TNI_UNLIKELY(!block)) {
+    *out_node = NULL;
+    return tni_oom(bytes, "an autograd node");
+  }
   tni_node *node = (tni_node *)(void *)block;
   node->cls = cls;
   node->name = name;
@@ -289,6 +291,9 @@ tn_value tni_value_copy(const tn_value *v, char **pool);
  * tni_op_node_outs_written says that the write happened. */
 tn_status tni_op_node_new(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
                           uint32_t n_outs, uint32_t written, tni_node **out_node);
+/* The same of a call with one result, of which no argument was overwritten. */
+tn_status tni_op_node_of_one(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *result,
+                             tni_node **out_node);
 void tni_op_node_outs_written(tni_node *node);
 /* Before `t` gets `node` as its first history: no node that `node` leads to may keep t by its handle. */
 tn_status tni_circles_break(const tn_tensor *t, tni_node *node);

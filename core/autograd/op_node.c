@@ -26,139 +26,106 @@ typedef struct op_node {
 
 static const tni_node_class op_node_class;
 
-/* ------------------------------------------------------------------ what to keep */
-
-typedef struct plan {
-  const tn_op *op;
-  const tn_grad_def *def;
-  const tn_value *args;
-  tn_tensor *const *outs;
-  uint32_t n_outs;
-  const tn_tensor *written; /* to be saved as a clone; NULL: none */
-  uint64_t requiring; /* bit i: argument i requires grad */
-  tn_saves need;
-  uint32_t n_edges;
-  size_t n_dims;
-  size_t payload;
-} plan;
+/* ------------------------------------------------------------------ room */
 
 static bool is_tensor_list(const tn_value *v) {
   return v->kind == TN_VAL_LIST && (v->elem == TN_VAL_TENSOR || v->elem == TN_VAL_OPTIONAL_TENSOR);
 }
 
-/* What lists of tensors add: an edge for each element, and room for the handles that are kept. */
-static tn_status plan_lists(plan *p) {
-  const tn_grad_def *def = p->def;
+/* What a node needs beside a struct, edges and shapes of the usual numbers. */
+typedef struct extra {
+  size_t n_dims;
+  size_t payload;
+} extra;
+
+/* Of values that are more than a tn_value: descriptions of tensors, lists, strings. */
+static __attribute__((noinline)) extra extra_of_values(const tn_value *args, uint64_t values) {
+  extra e = {0, 0};
+  for (uint64_t m = values; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (v->kind == TN_VAL_TENSOR) {
+      e.payload += sizeof(tni_shape);
+      e.n_dims += 2 * v->u.t->view.ndim; /* strides too */
+    } else if (is_tensor_list(v)) {
+      e.payload += v->count * sizeof(tni_shape);
+      for (uint32_t i = 0; i < v->count; ++i) e.n_dims += v->u.ts[i] ? 2 * v->u.ts[i]->view.ndim : 0;
+    } else {
+      e.payload += tni_value_payload(v);
+    }
+  }
+  return e;
+}
+
+/* Of lists of tensors that are kept. */
+static __attribute__((noinline)) size_t extra_of_lists(const tn_value *args, uint64_t lists) {
+  size_t payload = 0;
+  for (uint64_t m = lists; m; m &= m - 1) {
+    const tn_value *v = &args[__builtin_ctzll(m)];
+    if (is_tensor_list(v)) payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
+  }
+  return payload;
+}
+
+/* An element of a list has an edge of its own. */
+static __attribute__((noinline)) tn_status count_edges(const tn_op *op, const tn_value *args, uint32_t *out_n) {
+  const tn_grad_def *def = op->grad;
   unsigned lists = 0;
+  *out_n = def->n_inputs;
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
-    const tn_value *arg = &p->args[def->input_args[k]];
+    const tn_value *arg = &args[def->input_args[k]];
     if (arg->kind != TN_VAL_LIST) continue;
     if (++lists > 1)
       return tn_fail(TN_ERR_UNSUPPORTED,
-                     "%s: a gradient formula takes one list of tensors, this one has more", p->op->name);
-    p->n_edges += arg->count - 1;
-  }
-  for (uint64_t m = p->need.args & p->op->list_args; m; m &= m - 1) {
-    const tn_value *v = &p->args[__builtin_ctzll(m)];
-    if (is_tensor_list(v))
-      p->payload += v->count * sizeof(tn_tensor *) + ((v->count * sizeof(uint32_t) + 7) & ~(size_t)7);
+                     "%s: a gradient formula takes one list of tensors, this one has more", op->name);
+    *out_n += arg->count - 1;
   }
   return TN_OK;
 }
 
-/* Values that are more than a tn_value: descriptions of tensors, lists, strings. */
-static void plan_bulky(plan *p, uint64_t bulky) {
-  for (uint64_t m = bulky; m; m &= m - 1) {
-    const tn_value *v = &p->args[__builtin_ctzll(m)];
-    if (v->kind == TN_VAL_TENSOR) {
-      p->payload += sizeof(tni_shape);
-      p->n_dims += 2 * v->u.t->view.ndim; /* strides too */
-    } else if (is_tensor_list(v)) {
-      p->payload += v->count * sizeof(tni_shape);
-      for (uint32_t i = 0; i < v->count; ++i) p->n_dims += v->u.ts[i] ? 2 * v->u.ts[i]->view.ndim : 0;
-    } else {
-      p->payload += tni_value_payload(v);
-    }
-  }
-}
-
-/* Unions of what the wanted gradients need; room for it. */
-static inline tn_status plan_make(plan *p) {
-  const tn_grad_def *def = p->def;
+/* The union of what the formulas of the inputs that require grad use. */
+static inline tn_saves needed(const tn_grad_def *def, uint64_t requiring) {
+  tn_saves need = {0, 0, 0};
   for (uint32_t k = 0; k < def->n_inputs; ++k) {
-    if (!(p->requiring >> def->input_args[k] & 1)) continue;
-    p->need.args |= def->saves[k].args;
-    p->need.outs |= def->saves[k].outs;
-    p->need.values |= def->saves[k].values;
+    if (!(requiring >> def->input_args[k] & 1)) continue;
+    need.args |= def->saves[k].args;
+    need.outs |= def->saves[k].outs;
+    need.values |= def->saves[k].values;
   }
-  p->need.values &= ~p->need.args;
-  p->n_edges = def->n_inputs;
-  if (TNI_UNLIKELY(p->op->list_args != 0)) TN_TRY(plan_lists(p));
-  const uint64_t bulky = p->need.values & ~p->op->plain_args;
-  if (bulky) plan_bulky(p, bulky);
-  for (uint32_t i = 0; i < p->n_outs; ++i) p->n_dims += p->outs[i] ? p->outs[i]->view.ndim : 0;
-  return TN_OK;
+  need.values &= ~need.args;
+  return need;
 }
 
 /* ------------------------------------------------------------------ keeping it */
 
-/* The node's next entry, which counts from now on: it has to be filled before anything fails. */
-static inline tni_saved *saved_next(op_node *n, uint8_t kind, unsigned index) {
-  tni_saved *s = &n->saved[n->n_saved++];
-  s->kind = kind;
-  s->index = (uint8_t)index;
-  return s;
-}
-
-static inline tn_status save_handle(op_node *n, tn_tensor *t, bool own_result, uint8_t kind, unsigned index) {
+static inline tn_status save_handle(const op_node *n, tni_saved *s, tn_tensor *t, bool own_result, uint8_t kind) {
   tn_tensor *kept;
-  uint32_t version;
-  TN_TRY(tni_save_tensor(t, own_result, n->op->name, &kept, &version));
-  tni_saved *s = saved_next(n, kind, index);
+  TN_TRY(tni_save_tensor(t, own_result, n->op->name, &kept, &s->version));
   s->value.u.t = kept;
-  s->version = version;
-  n->has_tensors = true;
+  s->kind = kind;
   return TN_OK;
 }
 
-static tn_status save_list(op_node *n, const tn_value *v, unsigned index, char **pool) {
+static __attribute__((noinline)) tn_status save_list(const op_node *n, tni_saved *s, const tn_value *v, char **pool) {
   tn_tensor **handles = (tn_tensor **)(void *)*pool;
   uint32_t *versions = (uint32_t *)(void *)(handles + v->count);
   *pool = (char *)versions + ((v->count * sizeof *versions + 7) & ~(size_t)7);
-  tni_saved *s = saved_next(n, TNI_SAVED_LIST, index);
   s->value = (tn_value){.u = {.p = handles}, .kind = TN_VAL_LIST, .elem = v->elem, .count = v->count};
   memset(handles, 0, v->count * sizeof *handles);
-  n->has_tensors = true;
+  s->kind = TNI_SAVED_LIST;
   for (uint32_t i = 0; i < v->count; ++i)
     if (v->u.ts[i]) TN_TRY(tni_save_tensor(v->u.ts[i], false, n->op->name, &handles[i], &versions[i]));
   return TN_OK;
 }
 
 /* The argument that is about to be overwritten is kept as a copy made below autograd. */
-static tn_status save_clone(op_node *n, tn_tensor *t, unsigned index) {
-  tn_tensor *clone;
+static __attribute__((noinline)) tn_status save_clone(tni_saved *s, tn_tensor *t) {
   uint64_t exclude = tni_tls.modes.exclude;
   tni_tls.modes.exclude = exclude | TNI_KEY_AUTOGRAD;
-  tn_status status = tni_grad_clone(t, t->view.flags & TN_VIEW_DENSE ? t->view.strides : NULL, &clone);
+  tn_status status = tni_grad_clone(t, t->view.flags & TN_VIEW_DENSE ? t->view.strides : NULL, &s->value.u.t);
   tni_tls.modes.exclude = exclude;
   if (status != TN_OK) return status;
-  tni_saved *s = saved_next(n, TNI_SAVED_TENSOR, index);
-  s->value.u.t = clone;
-  s->version = tni_version_get(clone);
-  n->has_tensors = true;
-  return TN_OK;
-}
-
-static inline tn_status save_args(const plan *p, op_node *n, char **pool) {
-  for (uint64_t m = p->need.args; m; m &= m - 1) {
-    unsigned i = (unsigned)__builtin_ctzll(m);
-    const tn_value *v = &p->args[i];
-    if (TNI_LIKELY(v->kind == TN_VAL_TENSOR))
-      TN_TRY(TNI_UNLIKELY(v->u.t == p->written) ? save_clone(n, v->u.t, i)
-                                                : save_handle(n, v->u.t, false, TNI_SAVED_TENSOR, i));
-    else if (is_tensor_list(v))
-      TN_TRY(save_list(n, v, i, pool));
-  }
+  s->version = tni_version_get(s->value.u.t);
+  s->kind = TNI_SAVED_TENSOR;
   return TN_OK;
 }
 
@@ -169,9 +136,13 @@ static void layout_set(tni_shape *shape, const tn_view *v, tn_dim **dims) {
   *dims += v->ndim;
 }
 
-/* Descriptions of a tensor or of a list's. */
-static void save_shapes(op_node *n, const tn_value *v, unsigned index, tn_dim **dims, char **pool) {
+/* A value that is more than a tn_value. */
+static __attribute__((noinline)) void save_bulky(tni_saved *s, const tn_value *v, tn_dim **dims, char **pool) {
   const bool one = v->kind == TN_VAL_TENSOR;
+  if (!one && !is_tensor_list(v)) {
+    s->value = tni_value_copy(v, pool);
+    return;
+  }
   const uint32_t count = one ? 1 : v->count;
   tni_shape *shapes = (tni_shape *)(void *)*pool;
   *pool += count * sizeof *shapes;
@@ -180,98 +151,154 @@ static void save_shapes(op_node *n, const tn_value *v, unsigned index, tn_dim **
     shapes[j] = (tni_shape){0};
     if (t) layout_set(&shapes[j], &t->view, dims);
   }
-  tni_saved *s = saved_next(n, one ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES, index);
+  s->kind = one ? TNI_SAVED_SHAPE : TNI_SAVED_SHAPES;
   s->value = (tn_value){.u = {.p = shapes}, .kind = TN_VAL_LIST, .elem = TN_VAL_TENSOR, .count = count};
-  n->has_shapes = true;
 }
 
-static inline void save_values(const plan *p, op_node *n, tn_dim **dims, char **pool) {
-  for (uint64_t m = p->need.values; m; m &= m - 1) {
-    unsigned i = (unsigned)__builtin_ctzll(m);
-    const tn_value *v = &p->args[i];
-    if (TNI_LIKELY(p->op->plain_args >> i & 1))
-      saved_next(n, TNI_SAVED_VALUE, i)->value = *v;
-    else if (v->kind != TN_VAL_TENSOR && !is_tensor_list(v))
-      saved_next(n, TNI_SAVED_VALUE, i)->value = tni_value_copy(v, pool);
+static inline tni_saved *saved_next(op_node *n, uint8_t kind, unsigned index) {
+  tni_saved *s = &n->saved[n->n_saved++];
+  s->kind = kind;
+  s->index = (uint8_t)index;
+  return s;
+}
+
+/* written: the argument that is saved as a clone, or NULL. */
+static inline tn_status save_args(op_node *n, const tn_value *args, uint64_t which, const tn_tensor *written,
+                                  char **pool) {
+  for (uint64_t m = which; m; m &= m - 1) {
+    const unsigned i = (unsigned)__builtin_ctzll(m);
+    const tn_value *v = &args[i];
+    if (TNI_UNLIKELY(v->kind != TN_VAL_TENSOR && !is_tensor_list(v))) continue; /* absent */
+    tni_saved *s = saved_next(n, TNI_SAVED_EMPTY, i);
+    n->has_tensors = true;
+    if (TNI_UNLIKELY(v->kind != TN_VAL_TENSOR))
+      TN_TRY(save_list(n, s, v, pool));
+    else if (TNI_UNLIKELY(v->u.t == written))
+      TN_TRY(save_clone(s, v->u.t));
     else
-      save_shapes(n, v, i, dims, pool);
+      TN_TRY(save_handle(n, s, v->u.t, false, TNI_SAVED_TENSOR));
   }
+  return TN_OK;
 }
 
 /* Results that the formula uses; of an in-place call the target before the write. */
-static inline tn_status save_outs(const plan *p, op_node *n) {
-  for (uint64_t m = p->need.outs; m; m &= m - 1) {
-    unsigned i = (unsigned)__builtin_ctzll(m);
-    if (i < p->n_outs && p->outs[i]) TN_TRY(save_handle(n, p->outs[i], true, TNI_SAVED_OUT, i));
+static inline tn_status save_outs(op_node *n, tn_tensor *const *outs, uint32_t n_outs, uint64_t which) {
+  for (uint64_t m = which; m; m &= m - 1) {
+    const unsigned i = (unsigned)__builtin_ctzll(m);
+    if (i >= n_outs || !outs[i]) continue;
+    tni_saved *s = saved_next(n, TNI_SAVED_EMPTY, i);
+    n->has_tensors = true;
+    TN_TRY(save_handle(n, s, outs[i], true, TNI_SAVED_OUT));
   }
   return TN_OK;
 }
 
-static tn_status edges_of_list(const tn_value *list, tni_edge **edge) {
-  for (uint32_t i = 0; i < list->count; ++i, ++*edge)
-    if (list->u.ts[i]) TN_TRY(tni_gradient_edge(list->u.ts[i], *edge));
+static __attribute__((noinline)) void save_bulkies(op_node *n, const tn_value *args, uint64_t which, tn_dim *dims,
+                                                   char *pool) {
+  for (uint64_t m = which; m; m &= m - 1) {
+    const unsigned i = (unsigned)__builtin_ctzll(m);
+    tni_saved *s = saved_next(n, TNI_SAVED_VALUE, i);
+    save_bulky(s, &args[i], &dims, &pool);
+    n->has_shapes |= s->kind != TNI_SAVED_VALUE;
+  }
+}
+
+static __attribute__((noinline)) tn_status edges_of_list(const tn_value *list, tni_edge *edge) {
+  for (uint32_t i = 0; i < list->count; ++i, ++edge)
+    if (list->u.ts[i]) TN_TRY(tni_gradient_edge(list->u.ts[i], edge));
   return TN_OK;
 }
 
-static inline tn_status edges_fill(const plan *p, tni_node *node) {
-  tni_edge *edge = node->edges;
-  for (uint32_t k = 0; k < p->def->n_inputs; ++k) {
-    const unsigned i = p->def->input_args[k];
-    const tn_value *arg = &p->args[i];
-    if (TNI_UNLIKELY(arg->kind == TN_VAL_LIST)) {
-      TN_TRY(edges_of_list(arg, &edge));
-      continue;
+static inline tn_status edges_fill(tni_edge *edge, const tn_grad_def *def, const tn_value *args, uint64_t requiring,
+                                   bool lists) {
+  for (uint32_t k = 0; k < def->n_inputs; ++k, ++edge) {
+    const unsigned i = def->input_args[k];
+    if (lists && args[i].kind == TN_VAL_LIST) {
+      TN_TRY(edges_of_list(&args[i], edge));
+      edge += args[i].count - 1;
+    } else if (requiring >> i & 1) {
+      TN_TRY(tni_edge_of_requiring(args[i].u.t, edge));
     }
-    if (p->requiring >> i & 1) TN_TRY(tni_edge_of_requiring(arg->u.t, edge));
-    ++edge;
   }
   return TN_OK;
 }
 
-static inline void shapes_fill(const plan *p, tni_node *node, tn_dim **dims) {
+static inline tn_dim *shapes_fill(tni_node *node, tn_tensor *const *outs, uint32_t n_outs, tn_dim *dims) {
   tni_shape *shape = node->shapes;
-  for (uint32_t i = 0; i < p->n_outs; ++i, ++shape) {
-    if (TNI_LIKELY(p->outs[i] != NULL))
-      tni_shape_set(shape, &p->outs[i]->view, dims);
+  for (uint32_t i = 0; i < n_outs; ++i, ++shape) {
+    if (TNI_LIKELY(outs[i] != NULL))
+      tni_shape_set(shape, &outs[i]->view, &dims);
     else
       *shape = (tni_shape){0};
   }
-  if (TNI_LIKELY(p->n_outs && p->outs[0])) node->device = tn_view_device(&p->outs[0]->view);
+  if (TNI_LIKELY(n_outs && outs[0])) node->device = tn_view_device(&outs[0]->view);
   if (TNI_UNLIKELY(tni_tls.modes.streams)) {
     node->stream = tni_stream_current(node->device);
     node->device.reserved = node->stream != NULL;
   }
+  return dims;
 }
 
-tn_status tni_op_node_new(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
-                          uint32_t n_outs, uint32_t written, tni_node **out_node) {
-  plan p = {.op = op, .def = op->grad, .args = args, .outs = outs, .n_outs = n_outs, .requiring = requiring};
-  if (written < MOST_ARGS) p.written = args[written].u.t;
-  TN_TRY(plan_make(&p));
+/* ------------------------------------------------------------------ making */
+
+/* Twice in this file: for calls of one result and without lists, which are most, the loops over them vanish. */
+static inline __attribute__((always_inline)) tn_status node_build(const tn_op *op, const tn_value *args,
+                                                                  uint64_t requiring, tn_tensor *const *outs,
+                                                                  uint32_t n_outs, const tn_tensor *written, bool lists,
+                                                                  tni_node **out_node) {
+  const tn_grad_def *def = op->grad;
+  const tn_saves need = needed(def, requiring);
+  const uint64_t bulky = need.values & ~op->plain_args;
+  uint32_t n_edges = def->n_inputs;
+  if (lists) TN_TRY(count_edges(op, args, &n_edges));
+  extra more = {0, 0};
+  if (TNI_UNLIKELY(bulky)) more = extra_of_values(args, bulky);
+  if (lists) more.payload += extra_of_lists(args, need.args & op->list_args);
+  for (uint32_t i = 0; i < n_outs; ++i) more.n_dims += outs[i] ? outs[i]->view.ndim : 0;
+
   tn_dim *dims = NULL;
   void *payload = NULL;
-  TN_TRY(tni_node_make(&op_node_class, p.def->node_name, sizeof(op_node) + op->saved_most * sizeof(tni_saved),
-                       p.n_edges, n_outs, p.n_dims, p.payload, &dims, &payload, out_node));
-  op_node *n = (op_node *)(void *)*out_node;
+  tni_node *node;
+  TN_TRY(tni_node_make(&op_node_class, def->node_name, sizeof(op_node) + op->saved_most * sizeof(tni_saved), n_edges,
+                       n_outs, more.n_dims, more.payload, &dims, &payload, &node));
+  op_node *n = (op_node *)(void *)node;
   n->op = op;
-  n->def = p.def;
+  n->def = def;
   n->saved = (tni_saved *)(void *)(n + 1);
   n->n_saved = 0;
   n->has_tensors = n->has_shapes = false;
   if (TNI_UNLIKELY(op->added)) atomic_fetch_add_explicit(&((tn_op *)(uintptr_t)op)->n_nodes, 1, memory_order_relaxed);
-  shapes_fill(&p, &n->node, &dims);
+  dims = shapes_fill(node, outs, n_outs, dims);
   char *pool = payload;
-  tn_status status = edges_fill(&p, &n->node);
-  if (TNI_LIKELY(status == TN_OK)) status = save_args(&p, n, &pool);
-  if (TNI_LIKELY(status == TN_OK)) status = save_outs(&p, n);
+  tn_status status = edges_fill(node->edges, def, args, requiring, lists);
+  if (TNI_LIKELY(status == TN_OK) && need.args) status = save_args(n, args, need.args, written, &pool);
+  if (TNI_LIKELY(status == TN_OK) && need.outs) status = save_outs(n, outs, n_outs, need.outs);
   if (TNI_UNLIKELY(status != TN_OK)) {
-    tni_node_release(&n->node);
-    *out_node = NULL;
+    tni_node_release(node);
     return status;
   }
-  save_values(&p, n, &dims, &pool);
-  n->node.bare = !n->has_tensors && !op->added;
+  for (uint64_t m = need.values & op->plain_args; m; m &= m - 1) {
+    const unsigned i = (unsigned)__builtin_ctzll(m);
+    saved_next(n, TNI_SAVED_VALUE, i)->value = args[i];
+  }
+  if (TNI_UNLIKELY(bulky)) save_bulkies(n, args, bulky, dims, pool);
+  node->bare = !n->has_tensors && !op->added;
+  *out_node = node;
   return TN_OK;
+}
+
+tn_status tni_op_node_new(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
+                          uint32_t n_outs, uint32_t written, tni_node **out_node) {
+  const tn_tensor *clone = written < MOST_ARGS ? args[written].u.t : NULL;
+  *out_node = NULL;
+  return node_build(op, args, requiring, outs, n_outs, clone, op->list_args != 0, out_node);
+}
+
+tn_status tni_op_node_of_one(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *result,
+                             tni_node **out_node) {
+  if (TNI_UNLIKELY(op->list_args != 0)) return tni_op_node_new(op, args, requiring, &result, 1, 255, out_node);
+  tn_tensor *const only = result;
+  return node_build(op, args, requiring, &only, 1, NULL, false, out_node);
 }
 
 void tni_op_node_outs_written(tni_node *node) {

@@ -89,21 +89,31 @@ static inline tn_status attach_one(tni_node *node, tn_tensor *out) {
   return status;
 }
 
-static inline tn_status record(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
-                               uint32_t n) {
+static tn_status record(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *const *outs,
+                        uint32_t n) {
   const tn_grad_def *def = op->grad;
   bool any = false;
   for (uint32_t i = 0; i < n && !any; ++i) any = is_differentiable(outs[i], def, i);
   if (!any) return TN_OK;
   tni_node *node;
-  if (TNI_LIKELY(def != NULL))
+  if (def)
     TN_TRY(tni_op_node_new(op, args, requiring, outs, n, 255, &node));
   else
     TN_TRY(tni_end_node_new(op, outs, n, true, args, &node));
-  if (TNI_LIKELY(n == 1)) return attach_one(node, outs[0]);
   tn_status status = attach(node, def, outs, n);
   tni_node_release(node);
   return status;
+}
+
+static inline tn_status record_one(const tn_op *op, const tn_value *args, uint64_t requiring, tn_tensor *result) {
+  const tn_grad_def *def = op->grad;
+  tni_node *node;
+  if (!is_differentiable(result, def, 0)) return TN_OK;
+  if (TNI_LIKELY(def != NULL))
+    TN_TRY(tni_op_node_of_one(op, args, requiring, result, &node));
+  else
+    TN_TRY(tni_end_node_new(op, &result, 1, true, args, &node));
+  return attach_one(node, result);
 }
 
 /* Several results, or a list of them. */
@@ -119,7 +129,7 @@ static inline tn_status run_functional(tn_call *call, const tn_value *args, uint
   const tn_op *op = call->op;
   TN_TRY(run_below(call, args, out));
   tn_status status = TNI_LIKELY(op->n_outs == 1 && out[0].kind == TN_VAL_TENSOR)
-                         ? record(op, args, requiring, &out[0].u.t, 1)
+                         ? record_one(op, args, requiring, out[0].u.t)
                          : record_many(op, args, requiring, out);
   if (TNI_UNLIKELY(status != TN_OK)) results_release(op, out);
   return status;
