@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 SMALL, LARGE = 2000, 12000
-LOOPS = ["add_1_nograd", "add_1_grad", "view_1", "empty_1", "add_inplace_1"]
+LOOPS = ["add_1_nograd", "add_1_grad", "mul_backward", "view_1", "empty_1", "add_inplace_1"]
 TOTAL = re.compile(r"^(?:summary|totals):\s*(\d+)", re.MULTILINE)
 
 

@@ -174,6 +174,16 @@ TN_TEST(autograd, B17_usable_after_a_failure) {
   close_scope(scope);
 }
 
+/* A node whose function did not succeed has freed nothing: the second try is told the same. */
+TN_TEST(autograd, B17_failed_node_keeps_what_it_saved) {
+  tn_scope *scope = open_scope();
+  tn_tensor *x = LEAF(2.0), *w = VEC(3.0), *y = tns_mul(x, w);
+  TN_CHECK_OK(tn_add_(w, VEC(1.0), tn_int(1)));
+  for (int i = 0; i < 2; ++i) TN_CHECK_FAILS(tn_backward_run(y, NULL), TN_ERR_VERSION, "changed in place");
+  TN_CHECK_PTR_NULL(tn_grad(x));
+  close_scope(scope);
+}
+
 TN_TEST(autograd, B18_refused_before_any_node_runs) {
   tn_scope *scope = open_scope();
   int calls = 0;
