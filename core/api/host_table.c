@@ -21,7 +21,7 @@ static tn_status row_fail(tn_status code, const char *format, ...) {
 static tn_status row_wrap(tn_status code, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  tni_vwrap(code, format, args);
+  code = tni_vwrap(code, format, args);
   va_end(args);
   return code;
 }

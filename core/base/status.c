@@ -33,6 +33,13 @@ void tni_error_release(struct tni_error *error) {
   free(error);
 }
 
+/* New words of this thread: see Note [Whose words]. NULL: none. */
+static void put_words(struct tni_error *e, char *words) {
+  free(e->words);
+  e->words = words;
+  tni_tls.modes.call_flags += TNI_WORDS_ONE;
+}
+
 /* Formats into fresh memory; NULL when there is none. */
 static char *format_words(const char *format, va_list args) {
   va_list again;
@@ -47,13 +54,20 @@ static char *format_words(const char *format, va_list args) {
 tn_status tni_vfail(tn_status code, const char *format, va_list args) {
   struct tni_error *e = record();
   if (!e) return code;
-  char *words = format ? format_words(format, args) : NULL;
-  free(e->words);
-  e->words = words;
+  put_words(e, format ? format_words(format, args) : NULL);
   return code;
 }
 
+/* What a plugin answers may be no status at all; an application can rely on the list. */
+static tn_status listed(tn_status code) {
+  if (code >= TN_OK && code <= TN_ERR_INTERNAL) return code;
+  const struct tni_error *e = record();
+  if (e && e->words) return tn_wrap(TN_ERR_PLUGIN, "a plugin answered %d, which is no status", code);
+  return tn_fail(TN_ERR_PLUGIN, "a plugin answered %d, which is no status", code);
+}
+
 tn_status tni_vwrap(tn_status code, const char *format, va_list args) {
+  code = listed(code);
   struct tni_error *e = record();
   char *front = e ? format_words(format, args) : NULL;
   if (!front) return code;
@@ -69,8 +83,7 @@ tn_status tni_vwrap(tn_status code, const char *format, va_list args) {
     memcpy(both + a, ": ", 2);
     memcpy(both + a + 2, rest, b + 1);
   }
-  free(e->words);
-  e->words = both;
+  put_words(e, both);
   return code;
 }
 
@@ -85,7 +98,7 @@ tn_status tn_fail(tn_status code, const char *format, ...) {
 tn_status tn_wrap(tn_status code, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  tni_vwrap(code, format, args);
+  code = tni_vwrap(code, format, args);
   va_end(args);
   return code;
 }
@@ -115,8 +128,7 @@ void tni_error_give(char *words) {
     free(words);
     return;
   }
-  free(e->words);
-  e->words = words;
+  put_words(e, words);
 }
 
 tn_status tni_oom(size_t size_bytes, const char *what) {

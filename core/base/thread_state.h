@@ -17,6 +17,13 @@ typedef struct tni_layer_states {
   void (*release)(struct tni_layer_states *states);
 } tni_layer_states;
 
+/* Note [Whose words]
+ * A plugin may fail without a word, and the words that the thread still has are then of an earlier failure. So words
+ * are counted, from TNI_WORDS_ONE on in the flags that a call begins with, where it costs a successful call
+ * nothing: a call that fails with the count of its beginning has no words of its own (tni_call_failed). Plugins see
+ * flags that they do not know, which mean nothing to them. */
+enum { TNI_WORDS_ONE = 1 << 16 };
+
 /* The part that travels to workers. */
 typedef struct tni_thread_modes {
   uint64_t include;        /* key bits added to every call */
@@ -25,7 +32,7 @@ typedef struct tni_thread_modes {
   tn_dtype default_dtype;
   bool grad_enabled;
   bool inference;
-  uint32_t call_flags;     /* TN_CALL_DETERMINISTIC or 0: every call starts with it */
+  uint32_t call_flags;     /* every call starts with it: TN_CALL_DETERMINISTIC or 0; Note [Whose words] */
   int32_t forward_level;   /* reserved for forward-mode gradients; 0 = none */
   uint32_t memory_tag;     /* core/memory: what is allocated is counted under it; 0 = untagged */
   struct tni_transform *transforms; /* reserved: stack of pushed modes and transforms (DESIGN 4) */

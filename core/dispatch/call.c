@@ -36,8 +36,10 @@ tn_status tni_start(tn_call *call, const tn_value *args, tn_value *out) {
 }
 
 /* Adds the operator's name to the words of a failure on the way up. */
-TN_COLD tn_status tni_call_failed(const tn_op *op, tn_status status) {
-  return status == TN_DECLINED ? status : tn_wrap(status, "%s", op->name);
+TN_COLD tn_status tni_call_failed(const tn_call *call, tn_status status) {
+  if (status == TN_DECLINED) return status;
+  if ((call->flags ^ tni_tls.modes.call_flags) < TNI_WORDS_ONE) tn_error_clear(); /* Note [Whose words] */
+  return tn_wrap(status, "%s", call->op->name);
 }
 
 tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out) {

@@ -109,7 +109,7 @@ tn_status tni_call(const tn_op *op, const tn_value *args, tn_value *out);
 tn_status tni_call_keys(const tn_op *op, uint64_t keys, const tn_value *args, tn_value *out);
 /* The cold parts of a call: backend from device argument or default; naming a failure. */
 uint64_t tni_call_backend(const tn_op *op, uint64_t keys, const tn_value *args);
-tn_status tni_call_failed(const tn_op *op, tn_status status) TN_COLD;
+tn_status tni_call_failed(const tn_call *call, tn_status status) TN_COLD;
 /* Keys of a call by DESIGN 3: of the backend that its Device argument names, else of the operands, else of the thread's
  * default device. */
 static inline uint64_t tni_keys_on(uint64_t keys, const tn_value *device) {
@@ -138,7 +138,7 @@ static inline __attribute__((always_inline)) tn_status tni_call_inline(const tn_
   call.keys = keys;
   call.reserved[2] = 0;
   tn_status status = cell->fn(&call, args, out);
-  return TNI_LIKELY(status == TN_OK) ? status : tni_call_failed(op, status);
+  return TNI_LIKELY(status == TN_OK) ? status : tni_call_failed(&call, status);
 }
 /* Continues below bit `call->cell->bit`, which is excluded for everything called from below. */
 tn_status tni_redispatch(tn_call *call, const tn_value *args, tn_value *out);

@@ -30,6 +30,16 @@ TN_TEST(base_status, a_failure_without_words_is_named) {
   tn_error_clear();
 }
 
+TN_TEST(base_status, what_is_no_status_becomes_a_broken_contract) {
+  tn_error_clear();
+  TN_CHECK_INT(tn_wrap(9999, "in exp"), TN_ERR_PLUGIN);
+  TN_CHECK_STR(tn_error_message(), "in exp: a plugin answered 9999, which is no status");
+  tn_fail(-3, "no paper");
+  TN_CHECK_INT(tn_wrap(-3, "in exp"), TN_ERR_PLUGIN);
+  TN_CHECK_STR(tn_error_message(), "in exp: a plugin answered -3, which is no status: no paper");
+  tn_error_clear();
+}
+
 TN_TEST(base_status, every_code_has_a_name) {
   for (tn_status s = TN_OK; s <= TN_ERR_INTERNAL; ++s) TN_CHECK(strcmp(tn_status_name(s), "unknown status") != 0);
   TN_CHECK_STR(tn_status_name(-1), "unknown status");

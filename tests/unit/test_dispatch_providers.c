@@ -4,6 +4,7 @@
  * random counters; and what they may not do. On backends of the test's own (private_backend.h).
  */
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/tenon.h>
 
 #include "private_backend.h"
@@ -47,6 +48,56 @@ static tn_status decline(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call, (void)args, (void)out;
   ++calls;
   return TN_DECLINED;
+}
+
+/* ------------------------------------------------------------------ failures */
+
+static tn_status answer = TN_ERR_IO;
+static bool with_words;
+static tn_status fail_barely(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)args, (void)out;
+  return with_words ? call->host->fail(answer, "the paper is out") : answer;
+}
+
+static void check_failing_add(tn_status expected, const char *words) {
+  tn_tensor *x = vector(lab(), 3), *y;
+  TN_CHECK_INT(tn_add(x, x, tn_int(1), &y), expected);
+  TN_CHECK_STR(tn_error_message(), words);
+  TN_CHECK_INT(tn_add_out(x, x, tn_int(1), x), expected);
+  TN_CHECK_CONTAINS(tn_error_message(), strchr(words, ':'));
+  tn_tensor_release(x);
+}
+
+/* Whoever failed before, and of whatever kind: its words are not those of a kernel that has none. */
+TN_TEST(dispatch_failures, a_bare_status_gets_no_words_of_an_earlier_failure) {
+  static tni_kernel bare = {.fn = fail_barely};
+  (void)lab();
+  private_kernel_add("add.Tensor", "lab", &bare);
+  answer = TN_ERR_IO, with_words = false;
+  tn_error_clear();
+  check_failing_add(TN_ERR_IO, "add.Tensor: input/output");
+  check_failing_add(TN_ERR_IO, "add.Tensor: input/output");
+  TN_CHECK(tn_plugin_open("nobody") != TN_OK);
+  check_failing_add(TN_ERR_IO, "add.Tensor: input/output");
+  with_words = true;
+  check_failing_add(TN_ERR_IO, "add.Tensor: the paper is out");
+  with_words = false;
+  check_failing_add(TN_ERR_IO, "add.Tensor: input/output");
+  private_kernel_remove("add.Tensor", &bare);
+}
+
+TN_TEST(dispatch_failures, a_number_that_is_no_status_is_a_broken_contract) {
+  static tni_kernel bare = {.fn = fail_barely};
+  (void)lab();
+  private_kernel_add("add.Tensor", "lab", &bare);
+  with_words = false;
+  answer = 9999;
+  check_failing_add(TN_ERR_PLUGIN, "add.Tensor: a plugin answered 9999, which is no status");
+  answer = -7;
+  check_failing_add(TN_ERR_PLUGIN, "add.Tensor: a plugin answered -7, which is no status");
+  with_words = true;
+  check_failing_add(TN_ERR_PLUGIN, "add.Tensor: a plugin answered -7, which is no status: the paper is out");
+  private_kernel_remove("add.Tensor", &bare);
 }
 
 /* ------------------------------------------------------------------ claims on the fast path */
