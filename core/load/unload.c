@@ -162,6 +162,14 @@ static void call_shutdown(tni_plugin *p) {
   if (shutdown) shutdown();
 }
 
+static bool is_code_of(const void *code, const void *ctx) { return tni_plugin_of_code(code) == ctx; }
+
+/* Its shutdown is where it should have detached them. */
+static void drop_profilers(const tni_plugin *p) {
+  uint32_t n = tni_profile_detach_owned(is_code_of, p);
+  if (n) tn_log(TN_LOG_WARN, "plugin %s left %u profiler%s attached when it was unloaded", p->name, n, n == 1 ? "" : "s");
+}
+
 /* Its devices must be still: pools wait for asynchronous ones before they are counted. */
 static tn_status unload(tni_plugin *p) {
   tni_backend *tombstones[TN_BACKEND_LIMIT] = {NULL};
@@ -176,6 +184,7 @@ static tn_status unload(tni_plugin *p) {
   publish_tombstones(tombstones);
   drop_states(p);
   call_shutdown(p);
+  drop_profilers(p);
   tni_free(p->tables);
   p->tables = NULL;
   p->open_order = 0;

@@ -245,6 +245,33 @@ tn_status tni_profile_detach(uint64_t handle) {
   return status;
 }
 
+static bool is_owned(const tn_profiler_def *def, bool (*owned)(const void *code, const void *ctx), const void *ctx) {
+  const void *code[4];
+  memcpy(&code[0], &def->begin, sizeof code[0]);
+  memcpy(&code[1], &def->end, sizeof code[1]);
+  memcpy(&code[2], &def->memory, sizeof code[2]);
+  memcpy(&code[3], &def->device_time, sizeof code[3]);
+  for (int i = 0; i < 4; ++i)
+    if (code[i] && owned(code[i], ctx)) return true;
+  return false;
+}
+
+uint32_t tni_profile_detach_owned(bool (*owned)(const void *code, const void *ctx), const void *ctx) {
+  tni_mutex_lock(&mutex);
+  const listeners *old = atomic_load(&current);
+  uint32_t n_owned = 0;
+  for (uint32_t i = 0; old && i < old->n; ++i) n_owned += is_owned(&old->items[i].def, owned, ctx);
+  if (n_owned) {
+    listeners *l = old->n > n_owned ? list_take(old->n - n_owned) : NULL;
+    if (l) l->n = 0;
+    for (uint32_t i = 0; l && i < old->n; ++i)
+      if (!is_owned(&old->items[i].def, owned, ctx)) l->items[l->n++] = old->items[i];
+    list_publish(l);
+  }
+  tni_mutex_unlock(&mutex);
+  return n_owned;
+}
+
 void tni_profile_stop(void) {
   if (atomic_load(&current)) tni_stopwatches_drain();
   tni_mutex_lock(&mutex);

@@ -208,6 +208,37 @@ TN_TEST(unload, what_measures_its_device_ends_with_it) {
   TN_CHECK_OK(tn_profiler_detach(handle));
 }
 
+static void count_begin(void *ctx, const tn_profile_event *event) {
+  (void)event;
+  ++*(int *)ctx;
+}
+
+/* The plugin's profiler goes with it, and nobody else's. */
+TN_TEST(unload, profilers_that_it_left_are_detached) {
+  int heard = 0;
+  uint64_t handle;
+  const tn_profiler_def def = {.struct_size = sizeof def, .ctx = &heard, .begin = count_begin};
+  tn_tensor *x = make("cpu", one_two_three, 3), *y = NULL;
+  tn_value arg = tn_value_tensor(x);
+  TN_CHECK_OK(tn_plugin_open("listener"));
+  for (int mine = 0; mine < 2; ++mine) {
+    if (mine) TN_CHECK_OK(tn_profiler_attach(&def, &handle));
+    for (int times = 0; times < 2; ++times) {
+      TN_CHECK_OK(call("acme::listen", &arg, 1, &y));
+      tn_tensor_release(y);
+    }
+    TN_CHECK_OK(tn_plugin_unload("listener"));
+    heard = 0;
+    TN_CHECK_OK(tn_add(x, x, tn_int(1), &y));
+    TN_CHECK_INT(heard, mine);
+    tn_tensor_release(y);
+    TN_CHECK_OK(tn_plugin_open("listener"));
+  }
+  TN_CHECK_OK(tn_profiler_detach(handle));
+  TN_CHECK_OK(tn_plugin_unload("listener"));
+  tn_tensor_release(x);
+}
+
 static int n_deleted;
 static void note_deleted(void *ctx) { n_deleted += *(int *)ctx; }
 
