@@ -4,7 +4,8 @@
  * the process that started it (core/load/compile.c says what stands in the files). FD is the pipe for words, FD + 1 the
  * request, FD + 2 the result. The compiler may write to its standard files, crash or hang: nobody else is in here.
  *
- * Lines on the pipe: `stage NAME` before each step; `words WORDS` if a step fails; `done STATUS OBJECT_BYTES LOG_BYTES`.
+ * Lines on the pipe: `stage NAME` before each step; `words WORDS` if a step fails; `library PATH` for every file that is mapped
+ * after a success; `done STATUS OBJECT_BYTES LOG_BYTES`.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,11 +28,26 @@ static void stage(const char *name) {
   fflush(pipe_out);
 }
 
+/* Files in memory are none; one that was replaced since ends in " (deleted)". */
+static void say_libraries(void) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  char *line = NULL;
+  size_t room = 0;
+  while (maps && getline(&line, &room, maps) > 0) {
+    const char *path = strchr(line, '/');
+    if (path && strstr(line, " 00000000 ") && strncmp(path, "/memfd:", 7) != 0) fprintf(pipe_out, "library %s", path);
+  }
+  free(line);
+  if (maps) fclose(maps);
+}
+
 static int end(tn_status status, uint64_t object_bytes, uint64_t log_bytes) {
   if (status != TN_OK) {
     fputs("words ", pipe_out);
     for (const char *c = tn_error_message(); *c; c++) fputc(*c == '\n' ? ' ' : *c, pipe_out);
     fputc('\n', pipe_out);
+  } else {
+    say_libraries();
   }
   fprintf(pipe_out, "done %d %" PRIu64 " %" PRIu64 "\n", (int)status, object_bytes, log_bytes);
   fflush(pipe_out);

@@ -5,7 +5,7 @@
  * crash or never end, and its memory is given back with its process.
  *
  * What goes in and what comes out are files in memory that the child inherits: sources and objects may be large, and
- * the pipe is for its words. The request: lines `KEY VALUE` and an empty one, then the bytes of name, options and source,
+ * the pipe is for its words, and for the files that were mapped when it was done. The request: lines `KEY VALUE` and an empty one, then the bytes of name, options and source,
  * one after the other. The result: the object's bytes, then the log's.
  */
 #include <errno.h>
@@ -76,7 +76,8 @@ static void add_part(tn_sha256 *sha, const void *bytes, uint64_t n) {
   tn_sha256_add(sha, bytes, n);
 }
 
-/* Everything that the result depends on, as far as it can be seen from here: the compiler's file among it. */
+/* Everything that the result depends on, as far as it can be seen from here: the compiler's file among it. What is below
+ * that file is compared with what the child had (compile_cache.c). */
 static tn_status make_key(const tni_plugin *p, const tn_compile_def *def, char out_hex[65]) {
   char file[65], environment[65];
   TN_TRY(tni_cache_hash(p, file));
@@ -150,9 +151,25 @@ static tn_status read_answer(const tn_compile_def *def, const tni_child *child, 
                  *out->log ? "\n" : "", out->log);
 }
 
+/* The paths behind `library`, a line each; owned (free), NULL: no memory. */
+static char *libraries_of(const char *output) {
+  char *paths = NULL;
+  size_t size = 0;
+  FILE *to = open_memstream(&paths, &size);
+  for (const char *line = output; to && *line;) {
+    size_t n = strcspn(line, "\n");
+    if (strncmp(line, "library ", 8) == 0) fprintf(to, "%.*s\n", (int)(n - 8), line + 8);
+    line += n + (line[n] == '\n');
+  }
+  if (to && fclose(to) == 0) return paths;
+  free(paths);
+  return NULL;
+}
+
 /* ------------------------------------------------------------------ running */
 
-static tn_status run_with(const tn_compile_def *def, int request, int result, tn_compiled *out) {
+static tn_status run_with(const tn_compile_def *def, int request, int result, tn_compiled *out,
+                          char **out_libraries) {
   char *program;
   if (request < 0 || result < 0) return TN_FAIL(TN_ERR_IO, "compile: no file in memory: %s", strerror(errno));
   TN_TRY(write_request(request, def));
@@ -161,14 +178,15 @@ static tn_status run_with(const tn_compile_def *def, int request, int result, tn
   tni_child child;
   tn_status status = tni_child_run(program, def->compiler, files, 2, def->timeout_ms, &child);
   if (status == TN_OK) status = read_answer(def, &child, result, out);
+  if (status == TN_OK) *out_libraries = libraries_of(child.output);
   free(child.output);
   tni_free(program);
   return status;
 }
 
-static tn_status run(const tn_compile_def *def, tn_compiled *out) {
+static tn_status run(const tn_compile_def *def, tn_compiled *out, char **out_libraries) {
   int request = memory_file("tenon-cc-request"), result = memory_file("tenon-cc-result");
-  tn_status status = run_with(def, request, result, out);
+  tn_status status = run_with(def, request, result, out, out_libraries);
   if (request >= 0) close(request);
   if (result >= 0) close(result);
   return status;
@@ -183,8 +201,11 @@ tn_status tni_compile(const tn_compile_def *given, tn_compiled *out) {
   TN_TRY(make_key(p, &def, key));
   TN_TRY(tni_compiled_find(key, out));
   if (out->cached) return TN_OK;
-  TN_TRY(run(&def, out));
-  return tni_compiled_store(key, out);
+  char *libraries = NULL;
+  TN_TRY(run(&def, out, &libraries));
+  tn_status status = libraries ? tni_compiled_store(key, out, p, libraries) : TN_OK;
+  free(libraries);
+  return status;
 }
 
 void tni_compiled_free(tn_compiled *compiled) {

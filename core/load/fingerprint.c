@@ -3,6 +3,8 @@
  * Telling files apart: by what stat says, which costs nothing, and by content.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <tenon/kit/sha256.h>
 #include <unistd.h>
@@ -15,7 +17,8 @@ bool tni_file_id_of(int fd, tni_file_id *out_id) {
   struct stat st;
   *out_id = (tni_file_id){0};
   if (fstat(fd, &st) != 0) return false;
-  *out_id = (tni_file_id){st.st_dev, st.st_ino, (uint64_t)st.st_size, nanoseconds(st.st_mtim), nanoseconds(st.st_ctim)};
+  *out_id = (tni_file_id){st.st_dev, st.st_ino, (uint64_t)st.st_size, nanoseconds(st.st_mtim),
+                          nanoseconds(st.st_ctim)};
   return true;
 }
 
@@ -42,4 +45,32 @@ tn_status tni_file_hash(int fd, char out_hex[65]) {
   tni_free(piece);
   tn_sha256_end(&sha, out_hex);
   return status;
+}
+
+/* ------------------------------------------------------------------ mapped with a plugin */
+
+void tni_libraries_write(FILE *to, const tni_plugin *p, const char *paths) {
+  for (const char *path = paths; *path;) {
+    size_t n = strcspn(path, "\n");
+    struct stat st;
+    char *name = strndup(path, n);
+    if (name && stat(name, &st) == 0 && !(st.st_ino == p->ino && st.st_dev == p->dev))
+      fprintf(to, "library %llu %llu %lld %lld.%09ld %s\n", (unsigned long long)st.st_dev,
+              (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+              st.st_mtim.tv_nsec, name);
+    free(name);
+    path += n + (path[n] == '\n');
+  }
+}
+
+bool tni_library_is_same(const char *line) {
+  unsigned long long dev, ino;
+  long long size, seconds;
+  long nanoseconds;
+  int at = 0;
+  struct stat st;
+  if (sscanf(line, "%llu %llu %lld %lld.%ld %n", &dev, &ino, &size, &seconds, &nanoseconds, &at) != 5 || !at)
+    return false;
+  return stat(line + at, &st) == 0 && st.st_dev == dev && st.st_ino == ino && st.st_size == size &&
+         st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == nanoseconds;
 }

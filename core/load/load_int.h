@@ -10,6 +10,7 @@
 #define TENON_CORE_LOAD_INT_H
 
 #include <dirent.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include <tenon/plugin_compiler.h>
@@ -80,7 +81,9 @@ bool tni_pread_all(int fd, void *bytes, size_t n, off_t at);
 
 /* Fills out and sets out->cached if there is one under the key; out of memory is the only failure. */
 tn_status tni_compiled_find(const char *key, tn_compiled *out);
-tn_status tni_compiled_store(const char *key, const tn_compiled *compiled);
+/* libraries: lines of paths, of the files that were mapped with p where it was made. Once one of them is another file, the
+ * object is not found. */
+tn_status tni_compiled_store(const char *key, const tn_compiled *compiled, const tni_plugin *p, const char *libraries);
 
 /* ------------------------------------------------------------------ fingerprint.c */
 
@@ -93,6 +96,10 @@ bool tni_file_id_of(int fd, tni_file_id *out_id);
 bool tni_file_id_same(const tni_file_id *a, const tni_file_id *b);
 /* SHA-256 of an open file, by pread. */
 tn_status tni_file_hash(int fd, char out_hex[65]);
+/* A line `library ...` for each of the files in paths (lines) but p's own: its place, size and time. */
+void tni_libraries_write(FILE *to, const tni_plugin *p, const char *paths);
+/* What follows `library ` in such a line: is it still that file? */
+bool tni_library_is_same(const char *line);
 
 /* ------------------------------------------------------------------ probe.c, probe_cache.c */
 

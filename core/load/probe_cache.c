@@ -85,32 +85,6 @@ void tni_cache_environment(const tni_plugin *p, char out_hex[65]) {
   tn_sha256_end(&sha, out_hex);
 }
 
-static void write_libraries(FILE *to, const tni_plugin *p, const char *paths) {
-  for (const char *path = paths; *path;) {
-    size_t n = strcspn(path, "\n");
-    struct stat st;
-    char *name = strndup(path, n);
-    if (name && stat(name, &st) == 0 && !(st.st_ino == p->ino && st.st_dev == p->dev))
-      fprintf(to, "library %llu %llu %lld %lld.%09ld %s\n", (unsigned long long)st.st_dev,
-              (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-              name);
-    free(name);
-    path += n + (path[n] == '\n');
-  }
-}
-
-static bool library_is_same(const char *line) {
-  unsigned long long dev, ino;
-  long long size, seconds;
-  long nanoseconds;
-  int at = 0;
-  struct stat st;
-  if (sscanf(line, "%llu %llu %lld %lld.%ld %n", &dev, &ino, &size, &seconds, &nanoseconds, &at) != 5 || !at)
-    return false;
-  return stat(line + at, &st) == 0 && st.st_dev == dev && st.st_ino == ino && st.st_size == size &&
-         st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == nanoseconds;
-}
-
 /* ------------------------------------------------------------------ records */
 
 static const char *host_line(void) { return TN_VERSION_TEXT; }
@@ -122,7 +96,7 @@ static void write_record(FILE *to, const tni_plugin *p, const tni_probe *probe) 
   fprintf(to, "plugin %s\nfile %s\nwhen %" PRId64 "\ntook %u\n", p->name, p->file, probe->when, probe->took_ms);
   fprintf(to, "verdict %s\n", probe->verdict == TNI_PROBE_READY ? "ready" : "quarantined");
   fprintf(to, "words %s\ndevices %s\nenvironment %s\n", probe->words, probe->devices, environment);
-  write_libraries(to, p, probe->libraries);
+  tni_libraries_write(to, p, probe->libraries);
   fprintf(to, "end\n");
 }
 
@@ -190,7 +164,7 @@ static tn_status take_line(const tni_plugin *p, const char *line, tni_probe *pro
     tni_cache_environment(p, now);
     *out_holds &= strcmp(value, now) == 0;
   } else if ((value = value_of(line, "library")) != NULL) {
-    *out_holds &= library_is_same(value);
+    *out_holds &= tni_library_is_same(value);
   } else if ((value = value_of(line, "words")) != NULL) {
     return keep(&probe->words, value);
   } else if ((value = value_of(line, "devices")) != NULL) {

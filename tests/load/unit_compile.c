@@ -63,6 +63,37 @@ TN_TEST(compile, what_goes_in_decides_what_is_remembered) {
   TN_CHECK_INT(check_works(&def, "HELLO", "greeting: 5 letters ()"), 1);
 }
 
+/* Another file in the place of path, with the same bytes. */
+static void put_copy(const char *from, const char *path) {
+  char bytes[4096], aside[420];
+  size_t n;
+  snprintf(aside, sizeof aside, "%s.new", path);
+  FILE *in = fopen(from, "rb"), *out = fopen(aside, "wb");
+  TN_CHECK(in && out);
+  while ((n = fread(bytes, 1, sizeof bytes, in)) > 0) fwrite(bytes, 1, n, out);
+  fclose(in);
+  TN_CHECK_INT(fclose(out), 0);
+  TN_CHECK_INT(rename(aside, path), 0);
+}
+
+/* A compiler is more than its plugin's file: an updated library below it makes other objects. */
+TN_TEST(compile, a_library_below_the_compiler_decides_too) {
+  prepare();
+  char path[400];
+  snprintf(path, sizeof path, "%s/libacme.so", cache);
+  put_copy(TN_LOAD_PLUGIN_DIR "/toy.so", path);
+  setenv("ACME_LIBRARY", path, 1);
+  tn_compile_def def = request("below");
+  TN_CHECK_INT(check_works(&def, "BELOW", "source: 5 letters (-O2)"), 0);
+  TN_CHECK_INT(check_works(&def, "BELOW", "source: 5 letters (-O2)"), 1);
+  put_copy(TN_LOAD_PLUGIN_DIR "/toy.so", path);
+  TN_CHECK_INT(check_works(&def, "BELOW", "source: 5 letters (-O2)"), 0);
+  TN_CHECK_INT(check_works(&def, "BELOW", "source: 5 letters (-O2)"), 1);
+  TN_CHECK_INT(remove(path), 0);
+  unsetenv("ACME_LIBRARY");
+  TN_CHECK_INT(check_works(&def, "BELOW", "source: 5 letters (-O2)"), 0);
+}
+
 static void damage(void) {
   char folder[100], path[400];
   snprintf(folder, sizeof folder, "%s/tenon/compiled", cache);

@@ -3,6 +3,7 @@
  * A compiler as a plugin offers one: it makes capital letters of a source and does on request what compilers do.
  */
 #include <ctype.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,8 @@ static tn_status misbehave(const tn_compile_def *r, tn_compiled *out) {
 static tn_status compile(void *ctx, const tn_compile_def *r, tn_compiled *out) {
   (void)ctx;
   printf("a compiler talks to its terminal\n");
+  const char *library = getenv("ACME_LIBRARY"); /* what a compiler of many parts finds by itself */
+  if (library && !dlopen(library, RTLD_NOW)) return TN_FAIL(TN_ERR_UNAVAILABLE, "%s", dlerror());
   TN_TRY(misbehave(r, out));
   if (out->object_bytes) return TN_OK;
   char *object = malloc(r->source_bytes + 1), log[100];
