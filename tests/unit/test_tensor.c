@@ -229,6 +229,33 @@ TN_TEST(random_streams, states_can_be_taken_and_put_back) {
   tn_tensor_release(b);
 }
 
+/* What was drawn is gone for those who draw later, and comes from a generator that is set to it. */
+TN_TEST(random_streams, counters_can_be_drawn_and_used_later) {
+  tn_generator *g, *own;
+  tn_generator_state first, after;
+  tn_tensor *a, *b;
+  TN_CHECK_OK(tn_generator_new(3, &g));
+  TN_CHECK_OK(tn_generator_new(0, &own));
+  TN_CHECK_OK(tn_generator_set_state(g, &(tn_generator_state){3, 8}));
+  TN_CHECK_OK(tn_generator_draw(g, 5, &first));
+  TN_CHECK_OK(tn_generator_get_state(g, &after));
+  TN_CHECK_INT(first.seed, 3);
+  TN_CHECK_INT(first.offset, 8);
+  TN_CHECK_INT(after.offset, 13);
+  TN_CHECK_OK(tn_generator_set_state(own, &first));
+  TN_CHECK_OK(tn_generator_set_state(g, &first));
+  TN_CHECK_OK(tn_empty((const int64_t[]){5}, 1, NULL, TN_MEMORY_FORMAT_NONE, &a));
+  TN_CHECK_OK(tn_empty((const int64_t[]){5}, 1, NULL, TN_MEMORY_FORMAT_NONE, &b));
+  TN_CHECK_OK(tn_uniform_(a, 0, 1, g));
+  TN_CHECK_OK(tn_uniform_(b, 0, 1, own));
+  for (int i = 0; i < 5; ++i) TN_CHECK_DOUBLE(((float *)tn_tensor_data(a))[i], ((float *)tn_tensor_data(b))[i], 0);
+  TN_CHECK_FAILS(tn_generator_draw(NULL, 1, &first), TN_ERR_INVALID_ARGUMENT, "NULL");
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_generator_release(g);
+  tn_generator_release(own);
+}
+
 TN_TEST(scopes, free_what_they_own_and_keep_the_first_failure) {
   tn_scope *scope;
   tn_tensor *kept;
