@@ -7,22 +7,36 @@
 #include "core/dispatch/dispatch_int.h"
 #include "core/dispatch/fresh.h"
 
-/* Are all operands on one device of the running backend? Then *out_device is it. */
-static inline bool operands_together(const tn_op *op, const tn_value *args, uint8_t backend, tn_device *out_device) {
-  bool decided = false;
+/* What one pass over the operands finds: their device, and by what providers are chosen, as in the general step. */
+typedef struct operands {
+  const tn_view *first; /* NULL: there is none */
+  uint32_t rank;        /* the greatest */
+  int64_t numel;        /* the largest */
+  uint8_t mixed;        /* not 0: some dtypes differ */
+} operands;
+
+/* false: not all are on one device of the running backend. */
+static inline bool operands_read(operands *found, const tn_op *op, const tn_value *args, uint8_t backend) {
+  const tn_view *first = NULL;
+  uint32_t rank = 0;
+  int64_t numel = 0;
+  uint8_t mixed = 0;
   for (uint64_t m = op->tensor_args; m; m &= m - 1) {
-    const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind != TN_VAL_TENSOR) continue;
-    if (v->u.v->backend != backend || (decided && v->u.v->device_index != out_device->index)) return false;
-    *out_device = tn_view_device(v->u.v);
-    decided = true;
+    const tn_value *value = &args[__builtin_ctzll(m)];
+    if (value->kind != TN_VAL_TENSOR) continue;
+    const tn_view *v = value->u.v;
+    if (!first) first = v;
+    if (v->backend != backend || v->device_index != first->device_index) return false;
+    mixed |= v->dtype ^ first->dtype;
+    if (v->ndim > rank) rank = v->ndim;
+    if (v->numel > numel) numel = v->numel;
   }
-  return decided;
+  *found = (operands){first, rank, numel, mixed};
+  return first != NULL;
 }
 
 /* Has some operand another dtype than the rule wants to compute in? */
-static inline bool needs_cast(const tn_op *op, const tn_value *args, const tn_meta *meta) {
-  if (meta->compute_dtype == TN_DTYPE_NONE) return false;
+static __attribute__((noinline)) bool needs_cast(const tn_op *op, const tn_value *args, const tn_meta *meta) {
   for (uint64_t m = op->tensor_args & ~meta->keep_args; m; m &= m - 1) {
     const tn_value *v = &args[__builtin_ctzll(m)];
     if (v->kind == TN_VAL_TENSOR && v->u.v->dtype != meta->compute_dtype) return true;
@@ -30,36 +44,17 @@ static inline bool needs_cast(const tn_op *op, const tn_value *args, const tn_me
   return false;
 }
 
-/* By what providers are chosen: as in the general step. */
-typedef struct claim {
-  tn_dtype dtype;
-  uint32_t rank;
-  int64_t numel;
-} claim;
-
-static inline claim claim_of(const tn_op *op, const tn_value *args, const tn_meta *meta,
-                             const tn_view *result) {
-  claim c = {meta->compute_dtype, result->ndim, result->numel};
-  for (uint64_t m = op->tensor_args; m; m &= m - 1) {
-    const tn_value *v = &args[__builtin_ctzll(m)];
-    if (v->kind != TN_VAL_TENSOR) continue;
-    if (c.dtype == TN_DTYPE_NONE) c.dtype = v->u.v->dtype;
-    if (v->u.v->ndim > c.rank) c.rank = v->u.v->ndim;
-    if (v->u.v->numel > c.numel) c.numel = v->u.v->numel;
-  }
-  if (c.dtype == TN_DTYPE_NONE) c.dtype = result->dtype;
-  return c;
-}
-
 /* Providers in order, until one does not decline. */
-static inline tn_status run_providers(tn_call *call, const tn_value *args, tn_value *out, claim c) {
+static inline __attribute__((always_inline)) tn_status run_providers(tn_call *call, const tn_value *args, tn_value *out,
+                                                                     tn_dtype dtype, uint32_t rank, int64_t numel) {
   const tni_cell *cell = call->cell;
   void *const none = (void *)(uintptr_t)TNI_CORE_KERNEL;
+  const tni_kernel *const *chain = cell->chain, *const *const end = chain + cell->n_chain;
   tn_status status = TN_DECLINED;
   call->core = none;
-  for (uint32_t i = 0; i < cell->n_chain && status == TN_DECLINED; ++i) {
-    const tni_kernel *k = cell->chain[i];
-    if (c.numel < k->min_numel || !(k->dtypes & TN_DTYPE_BIT(c.dtype)) || c.rank > k->max_rank) continue;
+  for (; chain < end && status == TN_DECLINED; ++chain) {
+    const tni_kernel *k = *chain;
+    if (numel < k->min_numel || !(k->dtypes & TN_DTYPE_BIT(dtype)) || rank > k->max_rank) continue;
     call->user = k->user;
     status = k->fn(call, args, out);
     if (TNI_LIKELY(call->core == none)) continue;
@@ -70,31 +65,43 @@ static inline tn_status run_providers(tn_call *call, const tn_value *args, tn_va
   return status;
 }
 
+/* The kernels failed or declined: nothing of the result stays. */
+static TN_COLD tn_status single_undo(tn_call *call, const tn_value *args, tn_value *out, tn_status status) {
+  tn_tensor_release(out[0].u.t);
+  out[0] = tn_value_none();
+  return status == TN_DECLINED ? tni_structured(call, args, out) : status; /* the body, or the words why not */
+}
+
 tn_status tni_structured_single(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_op *op = call->op;
   const tni_cell *cell = call->cell;
+  operands found;
   tn_desc desc;
   tn_meta meta;
-  tn_device device = {0}; /* in registers: the call's own, stored in parts, would be read as a whole */
-  if (!operands_together(op, args, cell->bit, &device) || (call->flags & TN_CALL_DETERMINISTIC))
+  if (!operands_read(&found, op, args, cell->bit) || (call->flags & TN_CALL_DETERMINISTIC))
     return tni_structured(call, args, out);
-  call->device = device;
+  const tn_view *first = found.first;
   tni_meta_begin(&meta, op, &desc);
-  TN_TRY(op->meta(&meta, args));
-  if (TNI_UNLIKELY(tni_meta_byte(&desc.absent) || tni_meta_byte(&desc.unknown) || needs_cast(op, args, &meta)))
+  tn_status status = op->meta(&meta, args);
+  if (TNI_UNLIKELY(status != TN_OK)) return status;
+  const tn_dtype compute = tni_meta_byte(&meta.compute_dtype);
+  if (TNI_UNLIKELY(tni_meta_byte(&desc.absent) | tni_meta_byte(&desc.unknown))) return tni_structured(call, args, out);
+  if (compute != TN_DTYPE_NONE && TNI_UNLIKELY(found.mixed || compute != first->dtype) && needs_cast(op, args, &meta))
     return tni_structured(call, args, out);
-  tn_tensor *result = tni_meta_byte(&desc.layout) == TN_DESC_CONTIGUOUS ? tni_result_small(cell, &desc, device) : NULL;
+  tn_tensor *result = tni_meta_byte(&desc.layout) == TN_DESC_CONTIGUOUS
+                          ? tni_result_small(cell, &desc, tn_view_device(first)) : NULL;
   if (!result) {
     tn_tensor *made; /* no address of `result` is taken: it stays in a register */
-    TN_TRY(tni_result_new(op, args, &desc, device, &made));
+    TN_TRY(tni_result_new(op, args, &desc, tn_view_device(first), &made));
     result = made;
   }
   out[0] = tn_value_make((uint64_t)(uintptr_t)result, TN_VALUE_TAG(TN_VAL_TENSOR, 0, 0));
-  tn_status status = run_providers(call, args, out, claim_of(op, args, &meta, &result->view));
-  if (TNI_LIKELY(status == TN_OK)) return TN_OK;
-  tn_tensor_release(result);
-  out[0] = tn_value_none();
-  return status == TN_DECLINED ? tni_structured(call, args, out) : status; /* the body, or the words why not */
+  call->device.backend = first->backend; /* the rest of it is 0 */
+  call->device.index = first->device_index;
+  const tn_view *v = &result->view;
+  status = run_providers(call, args, out, compute != TN_DTYPE_NONE ? compute : first->dtype,
+                         v->ndim > found.rank ? v->ndim : found.rank, v->numel > found.numel ? v->numel : found.numel);
+  return TNI_LIKELY(status == TN_OK) ? TN_OK : single_undo(call, args, out, status);
 }
 
 bool tni_single_fits(const tn_op *op, const tni_kernel *const *chain, uint32_t n_chain) {

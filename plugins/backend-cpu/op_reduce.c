@@ -337,34 +337,37 @@ static int64_t far_bytes(void) {
   return tn_kit_host()->num_threads() == 1 ? cpu_stream_bytes / 2 : cpu_stream_bytes;
 }
 
-static tn_status reduce(tn_call *call, reduction r, const tn_view *self, const tn_view *out, uint64_t mask) {
-  r.in = self->dtype;
-  r.out = out->dtype;
-  r.wide = widened(r.kind, r.in);
-  r.is_float = tn_kit_dtype_is_float(r.wide);
-  r.far = self->numel >= far_bytes() / self->itemsize;
+/* r is by address: copied as a whole it would be read before the parts that were just stored have reached the cache. */
+static tn_status reduce(tn_call *call, reduction *r, const tn_view *self, const tn_view *out, uint64_t mask) {
+  r->in = self->dtype;
+  r->out = out->dtype;
+  r->wide = widened(r->kind, r->in);
+  r->is_float = tn_kit_dtype_is_float(r->wide);
   if (out->numel == 0) return TN_OK;
-  r.count = self->numel / out->numel;
-  if (r.count == 0) return reduce_nothing(&r, out);
-  if (out->numel == 1 && r.count <= CHUNK && cpu_contiguous(self) && r.in == r.wide && r.finish != FINISH_VAR)
-    return reduce_run(&r, self, out);
+  r->count = self->numel / out->numel;
+  if (r->count == 0) return reduce_nothing(r, out);
+  if (out->numel == 1 && r->count <= CHUNK && cpu_contiguous(self) && r->in == r->wide && r->finish != FINISH_VAR)
+    return reduce_run(r, self, out);
+  r->far = self->numel >= far_bytes() / self->itemsize;
   tn_reduce it;
   TN_TRY(tn_reduce_init(&it, mask, 1, &out, self, 0));
-  bool contiguous = it.inner.strides[0][0] == self->itemsize || r.count == 1;
-  r.side_by_side = it.outer.numel > 1 && it.outer.strides[0][1] == self->itemsize && !contiguous;
-  r.run = contiguous && it.inner.ndim == 1 && r.count <= CHUNK && r.in == r.wide;
-  if (worth_splitting(&r, &it.outer)) return reduce_by_chunks(call, &r, &it);
-  return tn_reduce_run(&it, CPU_GRAIN, reduce_row, &r);
+  bool contiguous = it.inner.strides[0][0] == self->itemsize || r->count == 1;
+  r->side_by_side = it.outer.numel > 1 && it.outer.strides[0][1] == self->itemsize && !contiguous;
+  r->run = contiguous && it.inner.ndim == 1 && r->count <= CHUNK && r->in == r->wide;
+  if (worth_splitting(r, &it.outer)) return reduce_by_chunks(call, r, &it);
+  return tn_reduce_run(&it, CPU_GRAIN, reduce_row, r);
 }
 
 static tn_status reduce_all(tn_call *call, uint32_t kind, int finish, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v;
-  return reduce(call, (reduction){.kind = kind, .finish = finish}, self, out[0].u.v, all_dims(self));
+  reduction r = {.kind = kind, .finish = finish};
+  return reduce(call, &r, self, out[0].u.v, all_dims(self));
 }
 
 static tn_status reduce_dims(tn_call *call, uint32_t kind, int finish, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v;
-  return reduce(call, (reduction){.kind = kind, .finish = finish}, self, out[0].u.v, dims_of(&args[1], self));
+  reduction r = {.kind = kind, .finish = finish};
+  return reduce(call, &r, self, out[0].u.v, dims_of(&args[1], self));
 }
 
 #define REDUCTION(name, how, kind, finish)                                      \
@@ -387,5 +390,5 @@ REDUCTION(all_dim, reduce_dims, CPU_ALL, FINISH_NONE)
 tn_status cpu_op_var(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v;
   reduction r = {.kind = CPU_SQUARES, .finish = FINISH_VAR, .correction = cpu_double(&args[2], 1)};
-  return reduce(call, r, self, out[0].u.v, dims_of(&args[1], self));
+  return reduce(call, &r, self, out[0].u.v, dims_of(&args[1], self));
 }
