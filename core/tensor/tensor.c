@@ -2,7 +2,7 @@
  *
  * Making tensors and letting them go. See the notes in tensor.h for who owns what.
  *
- * A tensor block is of one of four classes: without data, or with 128, 384 or 640 bytes behind it. Small data on
+ * A tensor block is of one of four sizes: without data, or with 128, 384 or 640 bytes behind it. Small data on
  * backends that allow it lives there, so that a small operator costs one freelist pop.
  */
 #include "core/tensor/tensor.h"
