@@ -20,6 +20,8 @@
 #ifndef CPU_PER_ISA_LANES_H
 #define CPU_PER_ISA_LANES_H
 
+#include <math.h>
+
 #include "plugins/backend-cpu/isa.h"
 #include "plugins/backend-cpu/simd/vec.h"
 
@@ -90,9 +92,17 @@ static inline void lanes_stream(float *p, vf v) { _mm512_stream_ps(p, (__m512)v)
 /* a > b ? a : b in each lane, so b where either is NaN; and the other way round. */
 static inline vf lanes_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 static inline vf lanes_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
-/* Not 0 if any lane of a or b is NaN. */
+/* The lanes where a or b is NaN, a bit each. */
 static inline unsigned lanes_nan(vf a, vf b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
+}
+/* The lanes where a equals b, a bit each. */
+static inline unsigned lanes_equal(vf a, vf b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+/* NaN in the lanes whose bits are set, v in the others. */
+static inline vf lanes_put_nan(vf v, unsigned bits) {
+  return (vf)_mm512_mask_mov_ps((__m512)v, (__mmask16)bits, _mm512_set1_ps(NAN));
 }
 /* The greater magnitude in each lane, the other's where one is NaN. */
 static inline vf lanes_farther(vf a, vf b) { return (vf)_mm512_range_ps((__m512)a, (__m512)b, 0xb); }
@@ -130,6 +140,9 @@ static inline vf lanes_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__
 static inline unsigned lanes_nan(vf a, vf b) {
   return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q));
 }
+static inline unsigned lanes_equal(vf a, vf b) {
+  return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_EQ_OQ));
+}
 #else
 static inline void lanes_widen(lanes_wide *acc, vf v) {
   acc->low += (vd){(double)v[0], (double)v[1]};
@@ -158,6 +171,18 @@ static inline unsigned lanes_nan(vf a, vf b) {
   unsigned bits = 0;
   for (int i = 0; i < F32_LANES; ++i) bits |= (unsigned)__builtin_isunordered(a[i], b[i]) << i;
   return bits;
+}
+static inline unsigned lanes_equal(vf a, vf b) {
+  unsigned bits = 0;
+  for (int i = 0; i < F32_LANES; ++i) bits |= (unsigned)(a[i] == b[i]) << i;
+  return bits;
+}
+#endif
+#if !defined(__AVX512F__)
+static inline vf lanes_put_nan(vf v, unsigned bits) {
+  if (__builtin_expect(bits != 0, 0))
+    for (int i = 0; i < F32_LANES; ++i) v[i] = bits >> i & 1 ? NAN : v[i];
+  return v;
 }
 #endif
 

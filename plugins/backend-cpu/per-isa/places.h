@@ -19,13 +19,6 @@ typedef struct places {
 
 static inline vi vi_set(int32_t x) { return x - (vi){0}; }
 
-/* Lanes 0, 1, ... from `first` on. */
-static inline vi places_from(int32_t first) {
-  vi v;
-  for (int i = 0; i < F32_LANES; ++i) v[i] = first + i;
-  return v;
-}
-
 #if defined(__AVX512F__)
 /* largest is a constant where it is inlined. */
 static inline void places_see(places *p, vf v, vi at, bool largest) {
@@ -42,7 +35,6 @@ static inline vi places_of(const places *p, vf best) {
   const __mmask16 equal = _mm512_cmp_ps_mask((__m512)p->best, (__m512)best, _CMP_EQ_OQ);
   return (vi)_mm512_mask_mov_epi32(_mm512_set1_epi32(INT32_MAX), equal, (__m512i)p->place);
 }
-static inline vi places_earlier(vi a, vi b) { return (vi)_mm512_min_epi32((__m512i)a, (__m512i)b); }
 static inline int32_t places_first(vi v) { return _mm512_reduce_min_epi32((__m512i)v); }
 #else
 #if defined(__AVX2__)
@@ -65,7 +57,6 @@ static inline float places_best(vf v, bool largest) {
 static inline vi places_of(const places *p, vf best) {
   return places_choose((vi)(p->best == best), p->place, vi_set(INT32_MAX));
 }
-static inline vi places_earlier(vi a, vi b) { return places_choose((vi)(a < b), a, b); }
 static inline int32_t places_first(vi v) {
   int32_t first = v[0];
   for (int i = 1; i < F32_LANES; ++i) first = v[i] < first ? v[i] : first;
