@@ -67,6 +67,8 @@ typedef void (*cpu_fold_fn)(const void *x, int64_t n, double centre, cpu_acc *ac
 typedef void (*cpu_fold_rows_fn)(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
                                  const double *centres, cpu_acc *acc);
 enum { CPU_FOLD_COLUMNS = 64, CPU_FOLD_WIDE = 1024 };
+/* How rows are read; changes no bits. Note [Rows] in per-isa/reduce.c. */
+typedef enum cpu_rows_read { CPU_ROWS_AT_ONCE = 0, CPU_ROWS_ASKED, CPU_ROWS_IN_ORDER } cpu_rows_read;
 
 /* ------------------------------------------------------------------ extremes with their place */
 
@@ -327,7 +329,7 @@ typedef struct cpu_isa {
   cpu_cast_fn (*cast)(tn_dtype dst, tn_dtype src);
   /* NULL: elements must be widened first (int64, float32 or float64, bool for any and all). */
   cpu_fold_fn (*fold)(uint32_t reduction, tn_dtype dtype);
-  cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype, bool far); /* far: in memory */
+  cpu_fold_rows_fn (*fold_rows)(uint32_t reduction, tn_dtype dtype, cpu_rows_read read);
   const cpu_gemm_kernel *gemm_f32;
   const cpu_gemm_kernel *gemm_f64;
   cpu_dot_fn dot_f32, dot_f64;

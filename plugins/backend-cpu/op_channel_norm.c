@@ -70,9 +70,9 @@ static void fold_pixels(const channel_job *job, uint32_t kind, const double *cen
   int64_t row = job->channels * (int64_t)job->size;
   for (int64_t c = 0; c < job->channels; c += CPU_FOLD_WIDE) {
     int64_t n = job->channels - c < CPU_FOLD_WIDE ? job->channels - c : CPU_FOLD_WIDE;
-    cpu_now->fold_rows(kind, job->dtype, false)(job->input + begin * row + c * (int64_t)job->size, row,
-                                                end - begin, n, centres + c,
-                                                (cpu_acc *)(void *)(sums + c));
+    cpu_now->fold_rows(kind, job->dtype, CPU_ROWS_AT_ONCE)(job->input + begin * row + c * (int64_t)job->size,
+                                                           row, end - begin, n, centres + c,
+                                                           (cpu_acc *)(void *)(sums + c));
   }
 }
 

@@ -183,9 +183,9 @@ static tn_status bias_chunk(int64_t begin, int64_t end, int32_t worker, void *ct
     int64_t n = !job->last ? 1 : end - c < CPU_FOLD_COLUMNS ? end - c : CPU_FOLD_COLUMNS;
     for (int64_t j = 0; j < n; ++j) sums[j].f = 0;
     if (job->last)
-      cpu_now->fold_rows(CPU_SUM, job->dtype, false)(job->grad + (size_t)c * job->size,
-                                                     job->channels * (int64_t)job->size,
-                                                     job->batch * job->positions, n, NULL, sums);
+      cpu_now->fold_rows(CPU_SUM, job->dtype, CPU_ROWS_AT_ONCE)(job->grad + (size_t)c * job->size,
+                                                                job->channels * (int64_t)job->size,
+                                                                job->batch * job->positions, n, NULL, sums);
     for (int64_t i = 0; i < job->batch && !job->last; ++i)
       cpu_now->fold(CPU_SUM,
                     job->dtype)(job->grad + (size_t)((i * job->channels + c) * job->positions) * job->size,

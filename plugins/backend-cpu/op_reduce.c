@@ -14,7 +14,7 @@
 
 #include "plugins/backend-cpu/cpu.h"
 
-enum { CHUNK = 32768, ROW_CHUNK = 1024 };
+enum { CHUNK = 32768, ROW_CHUNK = 1024, PAGE_BYTES = 4096 };
 /* Rows and columns that are widened at a time (a multiple of what fold_rows makes a tree of); the most outputs,
  * and columns, that are few. */
 enum { CAST_ROWS = 8, CAST_COLUMNS = 256, SPLIT_OUTPUTS = 16, SPLIT_COLUMNS = 512 };
@@ -32,7 +32,7 @@ typedef struct reduction {
   /* How the elements lie: a decision for the whole call, so that threads cannot differ in it. */
   bool side_by_side; /* neighbouring outputs have neighbouring elements, and one output's are apart */
   bool run;          /* one output's are contiguous, of one chunk, and need no cast */
-  bool far;          /* too much for the caches (far_bytes). Changes no bits */
+  cpu_rows_read read;
 } reduction;
 
 static cpu_acc start_of(const reduction *r, uint32_t kind) {
@@ -129,7 +129,8 @@ static void start_columns(const reduction *r, uint32_t kind, int64_t columns, cp
 /* Folds the reduced elements [begin, end) of `columns` outputs that lie side by side (1: at any strides). */
 static void fold_part(const reduction *r, uint32_t kind, char *base, const tn_iter *inner, int64_t begin,
                       int64_t end, int64_t columns, const double *centres, cpu_acc *part) {
-  fold_walk w = {r, cpu_now->fold(kind, r->wide), cpu_now->fold_rows(kind, r->wide, r->far), columns, centres, part};
+  fold_walk w = {
+      r, cpu_now->fold(kind, r->wide), cpu_now->fold_rows(kind, r->wide, r->read), columns, centres, part};
   tn_iter_walk(inner, &base, begin, end, columns == 1 ? fold_run : fold_rows, &w);
 }
 
@@ -331,10 +332,14 @@ static tn_status reduce_run(const reduction *r, const tn_view *self, const tn_vi
   return TN_OK;
 }
 
-/* From where on rows are read as they come from memory (Note [Rows]): the last cache, and for one thread half of it, which
- * then holds other tensors too. Measured with 16 MiB of 32, GB/s before / after: one thread 14 / 24, two 120 / 80. */
-static int64_t far_bytes(void) {
-  return tn_kit_host()->num_threads() == 1 ? cpu_stream_bytes / 2 : cpu_stream_bytes;
+/* How rows of a tensor of size_bytes are read, stride_bytes apart. Beyond an eighth of the last cache the nearer ones hold
+ * little of it. Blocks that are widened first (fold_rows) are always near. Note [Rows] in per-isa/reduce.c. */
+static cpu_rows_read read_of(const reduction *r, int64_t size_bytes, int64_t stride_bytes) {
+  bool page_shared = stride_bytes > -PAGE_BYTES && stride_bytes < PAGE_BYTES,
+       memory = size_bytes >= cpu_stream_bytes;
+  if (r->in != r->wide || size_bytes < cpu_stream_bytes / 8) return CPU_ROWS_AT_ONCE;
+  if (page_shared) return memory ? CPU_ROWS_IN_ORDER : CPU_ROWS_ASKED;
+  return memory ? CPU_ROWS_ASKED : CPU_ROWS_AT_ONCE;
 }
 
 /* r is by address: copied as a whole it would be read before the parts that were just stored have reached the cache. */
@@ -348,11 +353,11 @@ static tn_status reduce(tn_call *call, reduction *r, const tn_view *self, const 
   if (r->count == 0) return reduce_nothing(r, out);
   if (out->numel == 1 && r->count <= CHUNK && cpu_contiguous(self) && r->in == r->wide && r->finish != FINISH_VAR)
     return reduce_run(r, self, out);
-  r->far = self->numel >= far_bytes() / self->itemsize;
   tn_reduce it;
   TN_TRY(tn_reduce_init(&it, mask, 1, &out, self, 0));
   bool contiguous = it.inner.strides[0][0] == self->itemsize || r->count == 1;
   r->side_by_side = it.outer.numel > 1 && it.outer.strides[0][1] == self->itemsize && !contiguous;
+  r->read = read_of(r, self->numel * self->itemsize, it.inner.strides[0][0]);
   r->run = contiguous && it.inner.ndim == 1 && r->count <= CHUNK && r->in == r->wide;
   if (worth_splitting(r, &it.outer)) return reduce_by_chunks(call, r, &it);
   return tn_reduce_run(&it, CPU_GRAIN, reduce_row, r);

@@ -165,7 +165,7 @@ TN_TEST(cpu_reduce, extremes_of_lines_and_columns_name_the_first) {
   for (int d = 0; d < 5; ++d)
     for (int largest = 0; largest < 2; ++largest)
       for (int64_t dim = 0; dim < 2; ++dim) {
-        tn_tensor *wide, *x, *value, *index, *arg;
+        tn_tensor *wide, *x, *value, *index, *arg, *alone;
         for (int i = 0; i < ROWS * COLUMNS; ++i) values[i] = (i * 37 + i / 11) % 29 - 14;
         if (d < 3) values[50 * COLUMNS + 30] = values[60 * COLUMNS + 40] = NAN;
         TN_CHECK_OK(tn_tensor_from_host(values, (const tn_dim[]){ROWS, COLUMNS}, 2,
@@ -173,8 +173,9 @@ TN_TEST(cpu_reduce, extremes_of_lines_and_columns_name_the_first) {
         TN_CHECK_OK(tn_to_dtype(wide, dtypes[d], false, false, TN_PRESERVE_FORMAT, &x));
         TN_CHECK_OK((largest ? tn_max_dim : tn_min_dim)(x, dim, false, &value, &index));
         TN_CHECK_OK((largest ? tn_argmax : tn_argmin)(x, &dim, false, &arg));
+        TN_CHECK_OK((largest ? tn_amax : tn_amin)(x, &dim, 1, false, &alone));
         cpu_check_same_bits(index, arg);
-        double *places = cpu_values(index), *found = cpu_values(value);
+        double *places = cpu_values(index), *found = cpu_values(value), *same = cpu_values(alone);
         for (int64_t j = 0; j < (dim ? ROWS : COLUMNS); ++j) {
           int64_t n = dim ? COLUMNS : ROWS, best = 0;
           for (int64_t i = 1; i < n; ++i) {
@@ -184,11 +185,13 @@ TN_TEST(cpu_reduce, extremes_of_lines_and_columns_name_the_first) {
           }
           TN_CHECK_DOUBLE(places[j], (double)best, 0);
           TN_CHECK_DOUBLE(found[j], values[dim ? j * COLUMNS + best : best * COLUMNS + j], 0);
+          TN_CHECK_DOUBLE(same[j], found[j], 0);
         }
         free(places);
         free(found);
-        tn_tensor *all[] = {wide, x, value, index, arg};
-        for (int i = 0; i < 5; ++i) tn_tensor_release(all[i]);
+        free(same);
+        tn_tensor *all[] = {wide, x, value, index, arg, alone};
+        for (int i = 0; i < 6; ++i) tn_tensor_release(all[i]);
       }
 }
 
@@ -229,33 +232,37 @@ TN_TEST(cpu_reduce, shared_chunks_leave_the_bits_alone) {
   tn_tensor_release(x);
 }
 
-/* Sums and variances over the middle of a tensor that no cache holds, against those of its parts, which one does: rows
- * that share a page, and rows of more than a page in two pieces, both with rows and elements left over. */
+/* Sums, variances and extremes over the middle of a tensor that no near cache holds, against those of its parts, which one
+ * does: rows that share a page, of 21 MB and of 38, and rows of more than a page in two pieces, all with rows and elements
+ * left over. */
 TN_TEST(cpu_reduce, rows_from_memory_have_the_bits_of_rows_from_a_cache) {
   enum { PARTS = 40, ROWS = 261 };
-  const int64_t lengths[] = {501, 1101}, rows = 0, middle = 1;
-  for (int k = 0; k < 2; ++k) {
-    tn_tensor *x, *sum, *var;
+  const int64_t lengths[] = {501, 901, 1101}, rows = 0, middle = 1;
+  for (int k = 0; k < 3; ++k) {
+    tn_tensor *x, *sum, *var, *most;
     TN_CHECK_OK(tn_manual_seed(41));
     TN_CHECK_OK(tn_rand(CPU_SIZES(PARTS, ROWS, lengths[k]), NULL, &x));
     TN_CHECK_OK(tn_sum_dim(x, &middle, 1, false, TN_DTYPE_NONE, &sum));
     TN_CHECK_OK(tn_var(x, &middle, 1, tn_int(1), false, &var));
+    TN_CHECK_OK(tn_amax(x, &middle, 1, false, &most));
     for (int64_t i = 0; i < PARTS; ++i) {
-      tn_tensor *part, *far[2], *near[2];
+      tn_tensor *part, *far[3], *near[3];
       TN_CHECK_OK(tn_select(x, 0, i, &part));
       TN_CHECK_OK(tn_select(sum, 0, i, &far[0]));
       TN_CHECK_OK(tn_select(var, 0, i, &far[1]));
+      TN_CHECK_OK(tn_select(most, 0, i, &far[2]));
       TN_CHECK_OK(tn_sum_dim(part, &rows, 1, false, TN_DTYPE_NONE, &near[0]));
       TN_CHECK_OK(tn_var(part, &rows, 1, tn_int(1), false, &near[1]));
-      for (int j = 0; j < 2; ++j) {
+      TN_CHECK_OK(tn_amax(part, &rows, 1, false, &near[2]));
+      for (int j = 0; j < 3; ++j) {
         cpu_check_same_bits(far[j], near[j]);
         tn_tensor_release(far[j]);
         tn_tensor_release(near[j]);
       }
       tn_tensor_release(part);
     }
-    tn_tensor *const made[] = {x, sum, var};
-    for (int j = 0; j < 3; ++j) tn_tensor_release(made[j]);
+    tn_tensor *const made[] = {x, sum, var, most};
+    for (int j = 0; j < 4; ++j) tn_tensor_release(made[j]);
   }
 }
 

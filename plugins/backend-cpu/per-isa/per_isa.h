@@ -26,7 +26,7 @@ cpu_ew_fn CPU_FN(cpu_elementwise_vector)(uint32_t op, bool stream);
 cpu_cast_fn CPU_FN(cpu_cast_stream)(tn_dtype dst, tn_dtype src);
 cpu_cast_fn CPU_FN(cpu_cast)(tn_dtype dst, tn_dtype src);
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype);
-cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype, bool far);
+cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype, cpu_rows_read read);
 double CPU_FN(cpu_dot_f32)(const void *a, const void *b, int64_t n);
 double CPU_FN(cpu_dot_f64)(const void *a, const void *b, int64_t n);
 extern const cpu_extreme_fns CPU_FN(cpu_extreme_f32);

@@ -14,8 +14,8 @@
 /* Accumulators: A is double (field f) or int64 (field i). Integer sums and products wrap. */
 #define ADD_F(a, v) ((a) + (v))
 #define MUL_F(a, v) ((a) * (v))
-#define MAX_F(a, v) ((((a) > (v)) | ((a) != (a))) ? (a) : (v))
-#define MIN_F(a, v) ((((a) < (v)) | ((a) != (a))) ? (a) : (v))
+#define MAX_F(a, v) KEEP_NAN(a, (a) > (v) ? (a) : (v))
+#define MIN_F(a, v) KEEP_NAN(a, (a) < (v) ? (a) : (v))
 #define ADD_I(a, v) ((int64_t)((uint64_t)(a) + (uint64_t)(v)))
 #define MUL_I(a, v) ((int64_t)((uint64_t)(a) * (uint64_t)(v)))
 #define MAX_I(a, v) ((a) > (v) ? (a) : (v))
@@ -23,6 +23,9 @@
 #define OR_I(a, v)  ((a) | (v))
 #define AND_I(a, v) ((a) & (v))
 #define TRUTH(x)    ((x) != 0)
+/* Two choices of one comparison each: with both in one condition gcc branches, an element at a time (rows at 1 GB/s). The
+ * choice takes v where that is NaN. */
+#define KEEP_NAN(a, choice) ((a) != (a) ? (a) : (choice))
 
 /* Rows into the accumulators to(0), to(1), ...: four at a time as a tree, the last ones singly. */
 #define ROWS_INTO(to, S, READ, A, OP)                                                   \
@@ -101,18 +104,37 @@ static void fold_sum_f32(const void *x, int64_t n, double centre, cpu_acc *acc) 
 }
 
 /* Note [Rows]
- * Rows of float32 are added eight at a time, as two chains of four, whose sum is widened: four roundings deep. One chain
- * of loads and additions is the fewest instructions, so that most lines are under way at once. The bits are the same
- * however the rows are read; sizes and strides decide on that:
- * - All eight at once, from a cache: the fewest stores.
- * - All eight at once from memory, where each lies on a page of its own: no prefetcher knows the next rows, so
- *   their first lines are asked for eight rows ahead (4096 x 4096: 33 instead of 27 GB/s; one row after the other 13).
- * - Row after row in order of addresses, through two sums in the first cache, where several rows share a page: eight
- *   streams in a page confuse the prefetchers (256 rows of 1 KiB, again and again: 28 instead of 11 GB/s;
- *   from the last cache a third slower, so only what that does not hold counts as far).
- * Measured on a core of a 2-core AMD EPYC (family 25) whose memory gives 31 GB/s. */
-enum { ROWS_TREE = 8, ROWS_CHAIN = 4, ROWS_AHEAD = 2, PAGE_BYTES = 4096 };
+ * Rows of float32 are added eight at a time, as two chains of four, whose sum is widened: four roundings deep. The bits
+ * are the same however the rows are read; sizes and strides decide on that (op_reduce.c):
+ * - All eight at once: the fewest stores. Right where a near cache holds the rows, and from the last cache where each row
+ *   covers pages, which the prefetchers follow.
+ * - All eight at once, and later lines asked for: where several rows share a page, whose streams confuse the prefetchers,
+ *   and from memory, where they do not know the next rows. The lines go to the second cache (to the first they cost as
+ *   much as they gain), and are asked for in order of addresses where the rows lie side by side.
+ * - Row after row, through two sums in the first cache: rows that share a page, from memory. There lines that are asked for
+ *   are dropped (256 x 256 x 256: 20 to 24 GB/s asked for, 24 to 26 in order).
+ * Measured on a core of a 2-core AMD EPYC (family 25): docs/measurements/2026-11-30-large.md. */
+enum { ROWS_TREE = 8, ROWS_CHAIN = 4, ROWS_AHEAD_BYTES = 65536 };
 #define ROWS_INLINE static inline __attribute__((always_inline))
+
+/* Asking for memory ahead of a loop over eight rows: for each vector of a row, eight vectors. */
+typedef struct rows_asked {
+  int64_t ahead, across,
+      along; /* bytes: from the first row, from one of eight to the next, to the next eight */
+} rows_asked;
+
+ROWS_INLINE rows_asked rows_ask(int64_t stride_bytes, int64_t n) {
+  const int64_t row = n * (int64_t)sizeof(float), least = row < CPU_LINE ? CPU_LINE : row;
+  if (stride_bytes == row) return (rows_asked){ROWS_AHEAD_BYTES, VEC_BYTES, ROWS_TREE * VEC_BYTES};
+  const int64_t trees = (ROWS_AHEAD_BYTES + ROWS_TREE * least - 1) / (ROWS_TREE * least);
+  return (rows_asked){trees * ROWS_TREE * stride_bytes, stride_bytes, VEC_BYTES};
+}
+/* *at: the first of eight, then of the next eight. An address, for the last ones lie behind the tensor. */
+ROWS_INLINE void rows_ask_at(const rows_asked *a, uintptr_t *at) {
+  for (int k = 0; k < ROWS_TREE; ++k)
+    __builtin_prefetch((const void *)(*at + (uintptr_t)(k * a->across)), 0, 2);
+  *at += (uintptr_t)a->along;
+}
 
 /* Elements from j on, or their squared distances from near (NULL: themselves); m < F32_LANES of them, else 0. */
 ROWS_INLINE vf row_term(const float *row, const float *near, int64_t j) {
@@ -137,18 +159,19 @@ ROWS_INLINE void rows_single(const float *row, int64_t n, const float *near, cpu
     TERM(row[(k) + 2], __VA_ARGS__)) +                                                 \
    TERM(row[(k) + 3], __VA_ARGS__))
 #define ROWS_EIGHT(TERM, ...) (ROWS_FOUR(0, TERM, __VA_ARGS__) + ROWS_FOUR(4, TERM, __VA_ARGS__))
-ROWS_INLINE void rows_at_once(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool far,
+ROWS_INLINE void rows_at_once(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool asked,
                               const float *near, cpu_acc *acc) {
+  const rows_asked ask = rows_ask(stride_bytes, n);
   const float *row[ROWS_TREE];
   int64_t r = 0;
   for (; r + ROWS_TREE <= rows; r += ROWS_TREE) {
     for (int k = 0; k < ROWS_TREE; ++k) row[k] = ROW(float, r + k);
-    if (far && r + 2 * ROWS_TREE <= rows)
-      for (int k = 0; k < ROWS_TREE; ++k)
-        for (int line = 0; line < ROWS_AHEAD; ++line)
-          __builtin_prefetch((const char *)row[k] + ROWS_TREE * stride_bytes + line * CPU_LINE);
+    uintptr_t next = (uintptr_t)row[0] + (uintptr_t)ask.ahead;
     int64_t j = 0;
-    for (; j + F32_LANES <= n; j += F32_LANES) lanes_add_to(&acc->f + j, ROWS_EIGHT(row_term, near, j));
+    for (; j + F32_LANES <= n; j += F32_LANES) {
+      if (asked) rows_ask_at(&ask, &next);
+      lanes_add_to(&acc->f + j, ROWS_EIGHT(row_term, near, j));
+    }
     if (j < n) lanes_add_part_to(&acc->f + j, ROWS_EIGHT(row_part, near, j, n - j), n - j);
   }
   for (; r < rows; ++r) rows_single(ROW(float, r), n, near, acc);
@@ -181,22 +204,17 @@ ROWS_INLINE void rows_in_order(const void *x, int64_t stride_bytes, int64_t rows
   for (; r < rows; ++r) rows_single(ROW(float, r), n, near, acc);
 }
 
-ROWS_INLINE void rows_far(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, const float *near,
-                          cpu_acc *acc) {
-  if (stride_bytes > -PAGE_BYTES && stride_bytes < PAGE_BYTES)
-    rows_in_order(x, stride_bytes, rows, n, near, acc);
-  else
-    rows_at_once(x, stride_bytes, rows, n, true, near, acc);
-}
-
-static void rows_sum_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, const double *centres,
-                         cpu_acc *acc) {
-  rows_at_once(x, stride_bytes, rows, n, false, NULL, acc);
-}
-static void far_rows_sum_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
-                             const double *centres, cpu_acc *acc) {
-  rows_far(x, stride_bytes, rows, n, NULL, acc);
-}
+#define ROWS_SUM(name, HOW)                                                                \
+  static void name##_sum_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, \
+                             const double *centres, cpu_acc *acc) {                        \
+    HOW(NULL);                                                                             \
+  }
+#define AT_ONCE(near)  rows_at_once(x, stride_bytes, rows, n, false, near, acc)
+#define ASKED(near)    rows_at_once(x, stride_bytes, rows, n, true, near, acc)
+#define IN_ORDER(near) rows_in_order(x, stride_bytes, rows, n, near, acc)
+ROWS_SUM(rows, AT_ONCE)
+ROWS_SUM(asked, ASKED)
+ROWS_SUM(in_order, IN_ORDER)
 
 /* The centre is rounded to float32, so differences near it are exact; what the rounding adds to the sum of a
  * whole variance, the square of its error for each element, is taken away again. */
@@ -222,62 +240,117 @@ static void centres_f32(const double *centres, int64_t rows, int64_t n, float *n
     acc[j].f -= (double)rows * (error * error);
   }
 }
-static void rows_squares_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
-                             const double *centres, cpu_acc *acc) {
-  float near[CPU_FOLD_WIDE];
-  centres_f32(centres, rows, n, near, acc);
-  rows_at_once(x, stride_bytes, rows, n, false, near, acc);
-}
-static void far_rows_squares_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
-                                 const double *centres, cpu_acc *acc) {
-  float near[CPU_FOLD_WIDE];
-  centres_f32(centres, rows, n, near, acc);
-  rows_far(x, stride_bytes, rows, n, near, acc);
-}
+#define ROWS_SQUARES(name, HOW)                                                                \
+  static void name##_squares_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, \
+                                 const double *centres, cpu_acc *acc) {                        \
+    float near[CPU_FOLD_WIDE];                                                                 \
+    centres_f32(centres, rows, n, near, acc);                                                  \
+    HOW(near);                                                                                 \
+  }
+ROWS_SQUARES(rows, AT_ONCE)
+ROWS_SQUARES(asked, ASKED)
+ROWS_SQUARES(in_order, IN_ORDER)
 
 /* NaN is looked for beside the extreme, since a vector's maximum loses it. */
-#define EXTREME_F32(name, OP, VOP, start)                                                     \
-  static void fold_##name##_f32(const void *x, int64_t n, double centre, cpu_acc *acc) {      \
-    const float *p = x;                                                                       \
-    int64_t i = 0;                                                                            \
-    vf best[4] = {vf_set(start), vf_set(start), vf_set(start), vf_set(start)};                \
-    unsigned nan = 0;                                                                         \
-    for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {                                      \
-      const vf a = vf_load(p + i), b = vf_load(p + i + F32_LANES);                            \
-      const vf c = vf_load(p + i + 2 * F32_LANES), d = vf_load(p + i + 3 * F32_LANES);        \
-      nan |= lanes_nan(a, b) | lanes_nan(c, d);                                               \
-      best[0] = VOP(a, best[0]);                                                              \
-      best[1] = VOP(b, best[1]);                                                              \
-      best[2] = VOP(c, best[2]);                                                              \
-      best[3] = VOP(d, best[3]);                                                              \
-    }                                                                                         \
-    for (; i + F32_LANES <= n; i += F32_LANES) {                                              \
-      const vf a = vf_load(p + i);                                                            \
-      nan |= lanes_nan(a, a);                                                                 \
-      best[0] = VOP(a, best[0]);                                                              \
-    }                                                                                         \
-    if (i < n) {                                                                              \
-      const vf a = lanes_load_part(p + i, n - i, start);                                      \
-      nan |= lanes_nan(a, a);                                                                 \
-      best[1] = VOP(a, best[1]);                                                              \
-    }                                                                                         \
-    float lane[F32_LANES];                                                                    \
-    vf_store(lane, VOP(VOP(best[0], best[1]), VOP(best[2], best[3])));                        \
-    for (int half = F32_LANES / 2; half; half /= 2)                                           \
-      for (int j = 0; j < half; ++j) lane[j] = OP(lane[j], lane[j + half]);                   \
-    const double v = nan ? (double)NAN : (double)lane[0];                                     \
-    acc->f = OP(acc->f, v);                                                                   \
-  }                                                                                           \
-  static void rows_##name##_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, \
-                                const double *centres, cpu_acc *acc) {                        \
-    float best[CPU_FOLD_WIDE];                                                                \
-    for (int64_t j = 0; j < n; ++j) best[j] = (float)acc[j].f;                                \
-    ROWS_INTO(INTO_BEST, float, LANES_PLAIN, float, OP);                                      \
-    for (int64_t j = 0; j < n; ++j) acc[j].f = (double)best[j];                               \
+#define EXTREME_F32(name, OP, VOP, start)                                                \
+  static void fold_##name##_f32(const void *x, int64_t n, double centre, cpu_acc *acc) { \
+    const float *p = x;                                                                  \
+    int64_t i = 0;                                                                       \
+    vf best[4] = {vf_set(start), vf_set(start), vf_set(start), vf_set(start)};           \
+    unsigned nan = 0;                                                                    \
+    for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {                                 \
+      const vf a = vf_load(p + i), b = vf_load(p + i + F32_LANES);                       \
+      const vf c = vf_load(p + i + 2 * F32_LANES), d = vf_load(p + i + 3 * F32_LANES);   \
+      nan |= lanes_nan(a, b) | lanes_nan(c, d);                                          \
+      best[0] = VOP(a, best[0]);                                                         \
+      best[1] = VOP(b, best[1]);                                                         \
+      best[2] = VOP(c, best[2]);                                                         \
+      best[3] = VOP(d, best[3]);                                                         \
+    }                                                                                    \
+    for (; i + F32_LANES <= n; i += F32_LANES) {                                         \
+      const vf a = vf_load(p + i);                                                       \
+      nan |= lanes_nan(a, a);                                                            \
+      best[0] = VOP(a, best[0]);                                                         \
+    }                                                                                    \
+    if (i < n) {                                                                         \
+      const vf a = lanes_load_part(p + i, n - i, start);                                 \
+      nan |= lanes_nan(a, a);                                                            \
+      best[1] = VOP(a, best[1]);                                                         \
+    }                                                                                    \
+    float lane[F32_LANES];                                                               \
+    vf_store(lane, VOP(VOP(best[0], best[1]), VOP(best[2], best[3])));                   \
+    for (int half = F32_LANES / 2; half; half /= 2)                                      \
+      for (int j = 0; j < half; ++j) lane[j] = OP(lane[j], lane[j + half]);              \
+    const double v = nan ? (double)NAN : (double)lane[0];                                \
+    acc->f = OP(acc->f, v);                                                              \
   }
-#define INTO_BEST(j) best[j]
 EXTREME_F32(max, MAX_F, lanes_max, -INFINITY)
 EXTREME_F32(min, MIN_F, lanes_min, INFINITY)
+
+ROWS_INLINE vf best_of(vf a, vf b, bool largest) { return largest ? lanes_max(a, b) : lanes_min(a, b); }
+/* best[j ..], and a vector of one or eight rows: the extreme of each lane, NaN where any is. */
+ROWS_INLINE void best_rows(float *best, const float *const *row, int count, int64_t j, bool largest) {
+  vf v[ROWS_TREE];
+  unsigned nan = 0;
+  for (int k = 0; k < count; ++k) v[k] = vf_load(row[k] + j);
+  for (int k = 0; k < count; k += 2) nan |= lanes_nan(v[k], v[count == 1 ? k : k + 1]);
+  for (int half = count / 2; half; half /= 2)
+    for (int k = 0; k < half; ++k) v[k] = best_of(v[k], v[k + half], largest);
+  v[0] = best_of(v[0], vf_load(best + j), largest); /* the second where either is NaN, so that stays */
+  vf_store(best + j, lanes_put_nan(v[0], nan));
+}
+/* One row, a last part of a vector too. */
+ROWS_INLINE void best_row(float *best, const float *row, int64_t j, int64_t n, bool largest) {
+  for (; j + F32_LANES <= n; j += F32_LANES) best_rows(best, &row, 1, j, largest);
+  if (j == n) return;
+  const vf v = lanes_load_part(row + j, n - j, largest ? -INFINITY : INFINITY);
+  vf_store(best + j, lanes_put_nan(best_of(v, vf_load(best + j), largest), lanes_nan(v, v)));
+}
+/* Whole vectors of eight rows; how many columns those are. */
+ROWS_INLINE int64_t best_eight(float *best, const void *x, int64_t stride_bytes, int64_t n, bool asked,
+                               bool largest) {
+  const rows_asked ask = rows_ask(stride_bytes, n);
+  const float *row[ROWS_TREE];
+  uintptr_t next = (uintptr_t)x + (uintptr_t)ask.ahead;
+  int64_t j = 0;
+  for (int k = 0; k < ROWS_TREE; ++k) row[k] = ROW(float, k);
+  for (; j + F32_LANES <= n; j += F32_LANES) {
+    if (asked) rows_ask_at(&ask, &next);
+    best_rows(best, row, ROWS_TREE, j, largest);
+  }
+  return j;
+}
+ROWS_INLINE void rows_extreme(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool asked,
+                              bool largest, cpu_acc *acc) {
+  float best[CPU_FOLD_WIDE + F32_LANES]; /* a last vector may have unused lanes */
+  for (int64_t j = 0; j < n; ++j) best[j] = (float)acc[j].f;
+  for (int64_t r = 0, count; r < rows; r += count) {
+    int64_t seen = 0; /* columns of all these rows */
+    count = r + ROWS_TREE <= rows ? ROWS_TREE : 1;
+    if (count > 1 && asked)
+      seen = best_eight(best, ROW(float, r), stride_bytes, n, true, largest);
+    else if (count > 1)
+      seen = best_eight(best, ROW(float, r), stride_bytes, n, false, largest);
+    for (int64_t k = 0; k < count && seen < n; ++k) best_row(best, ROW(float, r + k), seen, n, largest);
+  }
+  for (int64_t j = 0; j < n; ++j) acc[j].f = (double)best[j];
+}
+/* Not inlined: one copy for both. */
+#define ROWS_EXTREME(name, largest)                                                                       \
+  static __attribute__((noinline)) void extreme_##name(const void *x, int64_t stride_bytes, int64_t rows, \
+                                                       int64_t n, bool asked, cpu_acc *acc) {             \
+    rows_extreme(x, stride_bytes, rows, n, asked, largest, acc);                                          \
+  }                                                                                                       \
+  static void rows_##name##_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,             \
+                                const double *centres, cpu_acc *acc) {                                    \
+    extreme_##name(x, stride_bytes, rows, n, false, acc);                                                 \
+  }                                                                                                       \
+  static void asked_##name##_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,            \
+                                 const double *centres, cpu_acc *acc) {                                   \
+    extreme_##name(x, stride_bytes, rows, n, true, acc);                                                  \
+  }
+ROWS_EXTREME(max, true)
+ROWS_EXTREME(min, false)
 
 /* ------------------------------------------------------------------ any and all, of bytes */
 
@@ -335,9 +408,17 @@ static const cpu_fold_fn folds[CPU_DTYPES][CPU_REDUCTIONS] = TABLE(fold);
 static const cpu_fold_rows_fn row_folds[CPU_DTYPES][CPU_REDUCTIONS] = TABLE(rows);
 
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype) { return folds[dtype][reduction]; }
-cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype, bool far) {
-  if (far && dtype == TN_FLOAT32 && reduction == CPU_SUM) return far_rows_sum_f32;
-  if (far && dtype == TN_FLOAT32 && reduction == CPU_SQUARES) return far_rows_squares_f32;
+cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype, cpu_rows_read read) {
+  static const cpu_fold_rows_fn far[][CPU_REDUCTIONS] = {
+      [CPU_ROWS_ASKED] = {[CPU_SUM] = asked_sum_f32,
+                          [CPU_MAX] = asked_max_f32,
+                          [CPU_MIN] = asked_min_f32,
+                          [CPU_SQUARES] = asked_squares_f32},
+      [CPU_ROWS_IN_ORDER] = {[CPU_SUM] = in_order_sum_f32,
+                             [CPU_MAX] = asked_max_f32,
+                             [CPU_MIN] = asked_min_f32,
+                             [CPU_SQUARES] = in_order_squares_f32}};
+  if (dtype == TN_FLOAT32 && far[read][reduction]) return far[read][reduction];
   return row_folds[dtype][reduction];
 }
 
