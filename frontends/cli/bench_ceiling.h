@@ -22,7 +22,7 @@ typedef struct tni_ceiling tni_ceiling;
 /* work: bytes of one pass, inputs and outputs together; without meaning for FMA. */
 tn_status tni_ceiling_new(tni_ceiling_kind kind, double work, int threads, tni_ceiling **out_ceiling);
 void tni_ceiling_free(tni_ceiling *ceiling); /* NULL is allowed */
-/* Runs each loop of the kind (ordinary and non-temporal stores) for about block_ns. *out_rate: bytes or flops
+/* Runs each loop of the kind (ordinary and non-temporal stores) for about block_ns, after as long a warm-up. *out_rate: bytes or flops
  * a nanosecond of the better one. */
 tn_status tni_ceiling_run(tni_ceiling *ceiling, double block_ns, double *out_rate);
 
