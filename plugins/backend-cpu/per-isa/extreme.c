@@ -140,13 +140,13 @@ ROWS(f32_with_nan, float, int32_t, IS_NAN)
 ROWS(f64, double, int64_t, IS_NAN)
 ROWS(i64, int64_t, int64_t, NEVER)
 
-enum { ROWS_AT_ONCE = 8 };
+enum { PAGE_BYTES = 4096 };
 
 /* Places of m columns from j on, of one or eight rows from number `first` on; NaN in any of them is told. */
 static inline __attribute__((always_inline)) unsigned
 see_rows(places *p, const float *x, int64_t stride_bytes, int count, int64_t m, int32_t first, bool largest) {
   const float start = largest ? -INFINITY : INFINITY;
-  vf v[ROWS_AT_ONCE];
+  vf v[ROWS_TREE];
   unsigned nan = 0;
   for (int k = 0; k < count; ++k) {
     const float *row = (const float *)(const void *)((const char *)x + k * stride_bytes);
@@ -158,26 +158,31 @@ see_rows(places *p, const float *x, int64_t stride_bytes, int count, int64_t m, 
 }
 
 /* Eight rows to a loop, so that what is known is read and written once for them. Without NaN, which is the usual case:
- * if there is one, all is done again by the loop that keeps it. */
+ * if there is one, all is done again by the loop that keeps it. Rows that share a page are asked for, near or not: from a
+ * near cache that costs less than the places. */
 static inline __attribute__((always_inline)) void rows_best_f32(const void *x, int64_t stride_bytes,
                                                                 int64_t rows, int64_t n, bool largest,
                                                                 float *best, int64_t *out_places) {
   places known[CPU_EXTREME_COLUMNS / F32_LANES];
+  const rows_asked ask = rows_ask(stride_bytes, n);
+  const bool asked = stride_bytes > -PAGE_BYTES && stride_bytes < PAGE_BYTES;
   const int64_t vectors = (n + F32_LANES - 1) / F32_LANES;
   unsigned nan = 0;
   for (int64_t i = 0; i < vectors; ++i)
     known[i] = (places){vf_set(largest ? -INFINITY : INFINITY), vi_set(0)};
   for (int64_t r = 0, count; r < rows; r += count) {
     const char *row = (const char *)x + r * stride_bytes;
-    count = r + ROWS_AT_ONCE <= rows ? ROWS_AT_ONCE : 1;
+    count = r + ROWS_TREE <= rows ? ROWS_TREE : 1;
+    uintptr_t next = (uintptr_t)row + (uintptr_t)ask.ahead;
     for (int64_t i = 0, m = n; i < vectors; ++i, m -= F32_LANES) {
+      if (asked && count > 1) rows_ask_at(&ask, &next);
       const float *p = (const float *)(const void *)row + i * F32_LANES;
       if (count == 1 || m < F32_LANES)
         for (int64_t k = 0; k < count; ++k)
           nan |= see_rows(&known[i], (const float *)(const void *)((const char *)p + k * stride_bytes), 0, 1,
                           m, (int32_t)(r + k), largest);
       else
-        nan |= see_rows(&known[i], p, stride_bytes, ROWS_AT_ONCE, F32_LANES, (int32_t)r, largest);
+        nan |= see_rows(&known[i], p, stride_bytes, ROWS_TREE, F32_LANES, (int32_t)r, largest);
     }
   }
   if (__builtin_expect(nan != 0, 0)) {

@@ -114,27 +114,7 @@ static void fold_sum_f32(const void *x, int64_t n, double centre, cpu_acc *acc) 
  * - Row after row, through two sums in the first cache: rows that share a page, from memory. There lines that are asked for
  *   are dropped (256 x 256 x 256: 20 to 24 GB/s asked for, 24 to 26 in order).
  * Measured on a core of a 2-core AMD EPYC (family 25): docs/measurements/2026-11-30-large.md. */
-enum { ROWS_TREE = 8, ROWS_CHAIN = 4, ROWS_AHEAD_BYTES = 65536 };
-#define ROWS_INLINE static inline __attribute__((always_inline))
-
-/* Asking for memory ahead of a loop over eight rows: for each vector of a row, eight vectors. */
-typedef struct rows_asked {
-  int64_t ahead, across,
-      along; /* bytes: from the first row, from one of eight to the next, to the next eight */
-} rows_asked;
-
-ROWS_INLINE rows_asked rows_ask(int64_t stride_bytes, int64_t n) {
-  const int64_t row = n * (int64_t)sizeof(float), least = row < CPU_LINE ? CPU_LINE : row;
-  if (stride_bytes == row) return (rows_asked){ROWS_AHEAD_BYTES, VEC_BYTES, ROWS_TREE * VEC_BYTES};
-  const int64_t trees = (ROWS_AHEAD_BYTES + ROWS_TREE * least - 1) / (ROWS_TREE * least);
-  return (rows_asked){trees * ROWS_TREE * stride_bytes, stride_bytes, VEC_BYTES};
-}
-/* *at: the first of eight, then of the next eight. An address, for the last ones lie behind the tensor. */
-ROWS_INLINE void rows_ask_at(const rows_asked *a, uintptr_t *at) {
-  for (int k = 0; k < ROWS_TREE; ++k)
-    __builtin_prefetch((const void *)(*at + (uintptr_t)(k * a->across)), 0, 2);
-  *at += (uintptr_t)a->along;
-}
+enum { ROWS_CHAIN = 4 };
 
 /* Elements from j on, or their squared distances from near (NULL: themselves); m < F32_LANES of them, else 0. */
 ROWS_INLINE vf row_term(const float *row, const float *near, int64_t j) {
