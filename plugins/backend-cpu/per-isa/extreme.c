@@ -9,6 +9,7 @@
  */
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "plugins/backend-cpu/per-isa/per_isa.h"
 #include "plugins/backend-cpu/per-isa/places.h"
@@ -189,10 +190,15 @@ static inline __attribute__((always_inline)) void rows_best_f32(const void *x, i
     rows_f32_with_nan(x, stride_bytes, rows, n, largest, best, out_places);
     return;
   }
-  for (int64_t j = 0; j < n; ++j) {
-    best[j] = known[j / F32_LANES].best[j % F32_LANES];
-    out_places[j] = known[j / F32_LANES].place[j % F32_LANES];
+  int32_t at[CPU_EXTREME_COLUMNS];
+  for (int64_t i = 0, m = n; i < vectors; ++i, m -= F32_LANES) {
+    if (m < F32_LANES)
+      lanes_store_part(best + i * F32_LANES, known[i].best, m);
+    else
+      vf_store(best + i * F32_LANES, known[i].best);
+    memcpy(at + i * F32_LANES, &known[i].place, sizeof known[i].place);
   }
+  for (int64_t j = 0; j < n; ++j) out_places[j] = at[j];
 }
 static void rows_f32(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool largest, void *best,
                      int64_t *out_places) {
