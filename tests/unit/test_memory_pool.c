@@ -440,3 +440,22 @@ TN_TEST(memory_pool, a_snapshot_accounts_for_every_byte) {
   tni_memory_free(b, NULL);
   fake_end(&f, pool);
 }
+
+TN_TEST(memory_pool, a_snapshot_is_json_whatever_tags_are_called) {
+  fake f;
+  const char *before = NULL;
+  char *text = NULL;
+  size_t n = 0;
+  fake_init(&f, false, false);
+  tni_pool *pool = fake_pool(&f, true, false);
+  TN_CHECK_OK(tn_memory_set_tag("\xFF" "a\"\xC3\xBC\n\xE2", &before));
+  tni_memory_block *b = fake_take(pool, 700, NULL);
+  TN_CHECK_OK(tn_memory_set_tag(before, NULL));
+  FILE *file = open_memstream(&text, &n);
+  TN_CHECK_OK(tni_pool_snapshot(pool, file));
+  fclose(file);
+  TN_CHECK_CONTAINS(text, "\"tag\":\"\\ufffda\\\"\xC3\xBC\\u000a\\ufffd\"");
+  free(text);
+  tni_memory_free(b, NULL);
+  fake_end(&f, pool);
+}
