@@ -332,13 +332,15 @@ static tn_status reduce_run(const reduction *r, const tn_view *self, const tn_vi
   return TN_OK;
 }
 
-/* How rows of a tensor of size_bytes are read, stride_bytes apart. Beyond an eighth of the last cache the nearer ones hold
+/* How rows of a tensor of size_bytes are read, stride_bytes apart. For one thread long rows count as in memory from half of
+ * the last cache on, which then holds other tensors too. Beyond an eighth of the last cache the nearer ones hold
  * little of it. Blocks that are widened first (fold_rows) are always near. Note [Rows] in per-isa/reduce.c. */
 static cpu_rows_read read_of(const reduction *r, int64_t size_bytes, int64_t stride_bytes) {
   bool page_shared = stride_bytes > -PAGE_BYTES && stride_bytes < PAGE_BYTES,
        memory = size_bytes >= cpu_stream_bytes;
   if (r->in != r->wide || size_bytes < cpu_stream_bytes / 8) return CPU_ROWS_AT_ONCE;
   if (page_shared) return memory ? CPU_ROWS_IN_ORDER : CPU_ROWS_ASKED;
+  if (tn_kit_host()->num_threads() == 1) memory = size_bytes >= cpu_stream_bytes / 2;
   return memory ? CPU_ROWS_ASKED : CPU_ROWS_AT_ONCE;
 }
 
