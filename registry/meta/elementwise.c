@@ -109,9 +109,12 @@ TN_META(elementwise) { return elementwise(meta, args, 0); }
 TN_META(elementwise_scalar) { return elementwise(meta, args, numbers_of(meta, args, 1)); }
 TN_META(elementwise_scalars) { return elementwise(meta, args, numbers_of(meta, args, UINT32_MAX)); }
 
-/* clamp and its halves: a bound that the dtype cannot hold would bound at another number. */
+/* clamp and its halves: a bound that integers cannot hold would bound at another number. Beside floats it becomes
+ * infinite, which bounds every finite element as it would; and a rule that refused floats would have to run in calls that
+ * need no rule (Note [Fast path] in core/dispatch/fast.c). */
 TN_META(elementwise_bounds) {
   TN_TRY(elementwise(meta, args, numbers_of(meta, args, UINT32_MAX)));
+  if (tn_kit_dtype_is_float(meta->compute_dtype)) return TN_OK;
   for (uint32_t i = 1; i < meta->n_args; i++)
     TN_TRY(tni_check_number_held("bound", &args[i], meta->compute_dtype));
   return TN_OK;

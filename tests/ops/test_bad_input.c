@@ -256,3 +256,18 @@ TN_TEST(ops_bad_input, numbers_that_a_dtype_cannot_hold) {
   tn_tensor_release(mask);
   tn_tensor_release(place);
 }
+
+/* Beside floats it is infinite, whichever way the call takes: a transposed operand does not go the fast one. */
+TN_TEST(ops_bad_input, a_bound_beyond_a_floating_dtype_is_infinite) {
+  tn_tensor *x = make_float(SIZES(4, 4)), *half = NULL, *turned = NULL, *y = NULL, *back = NULL;
+  TN_CHECK_OK(tn_to_dtype(x, TN_FLOAT16, false, true, TN_CONTIGUOUS_FORMAT, &half));
+  TN_CHECK_OK(tn_clamp_max(half, tn_float(100000), &y));
+  check_untouched(y);
+  tn_tensor_release(y);
+  TN_CHECK_OK(tn_t(half, &turned));
+  TN_CHECK_OK(tn_clamp(turned, tn_float(-1e39), tn_float(1e39), &y));
+  TN_CHECK_OK(tn_t(y, &back));
+  check_untouched(back);
+  tn_tensor *made[] = {x, half, turned, y, back};
+  for (size_t i = 0; i < sizeof made / sizeof *made; ++i) tn_tensor_release(made[i]);
+}
