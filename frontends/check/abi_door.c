@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "frontends/check/door.h"
 #include "frontends/check/tools.h"
@@ -49,6 +50,13 @@ static size_t count_threads(void) {
   return n;
 }
 
+/* A thread that was joined may be listed for a moment yet, on a loaded machine for longer. */
+static bool threads_settle(size_t most) {
+  enum { TRIES = 2000, PAUSE_NS = 1000000 };
+  for (int i = 0; i < TRIES && count_threads() > most; i++) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+  return count_threads() <= most;
+}
+
 /* ------------------------------------------------------------------ pure */
 
 static void *ask_often(void *ctx) {
@@ -74,7 +82,7 @@ static void check_pure(tni_check_report *r, tni_door *door) {
   }
   tni_check_that(r, !differs, "pure",
                  "asked again, also by several threads, it answers otherwise than at first");
-  tni_check_that(r, count_threads() == before, "pure threads", "the query left threads running");
+  tni_check_that(r, threads_settle(before), "pure threads", "the query left threads running");
 }
 
 /* ------------------------------------------------------------------ hosts of other ages */

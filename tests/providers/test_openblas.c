@@ -315,7 +315,7 @@ TN_TEST(openblas, starts_no_threads_and_leaves_openmp_as_it_was) {
   int threads = threads_of_process();
   tn_tensor_release(some_products(0));
   tn_tensor_release(some_products(1));
-  TN_CHECK_INT(threads_of_process(), threads);
+  TN_CHECK(threads_of_process() <= threads); /* one that was joined before may have been listed still */
   TN_CHECK_INT(get(), 3);
   set(openmp_before);
   TN_CHECK_OK(tn_set_num_threads(before));
