@@ -40,6 +40,9 @@ bool tni_log_wanted(int32_t level);
 char *tni_error_take(void);
 char *tni_error_copy(void); /* owned by the caller, for tni_error_give; the words stay */
 void tni_error_give(char *words);
+/* Puts back what this thread took before something that may fail and be mended: whatever was said meanwhile goes, and the
+ * words are as old as they were (Note [Whose words] in thread_state.h). Makes no record where there is none. */
+void tni_error_back(char *words);
 
 /* ------------------------------------------------------------------ memory */
 

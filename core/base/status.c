@@ -13,8 +13,9 @@
 
 struct tni_error {
   char *words;
-  size_t capacity;
+  uint32_t taken; /* the count of words when some were last taken */
 };
+static const uint32_t WORDS_COUNT = ~(uint32_t)(TNI_WORDS_ONE - 1);
 
 static const char lost_words[] = "(out of memory while describing the failure)";
 
@@ -115,6 +116,7 @@ char *tni_error_take(void) {
   if (!tni_tls.error) return NULL;
   char *words = tni_tls.error->words;
   tni_tls.error->words = NULL;
+  tni_tls.error->taken = tni_tls.modes.call_flags & WORDS_COUNT;
   return words;
 }
 
@@ -129,6 +131,17 @@ void tni_error_give(char *words) {
     return;
   }
   put_words(e, words);
+}
+
+void tni_error_back(char *words) {
+  struct tni_error *e = words ? record() : tni_tls.error;
+  if (!e) {
+    free(words);
+    return;
+  }
+  free(e->words);
+  e->words = words;
+  tni_tls.modes.call_flags = (tni_tls.modes.call_flags & ~WORDS_COUNT) | e->taken;
 }
 
 tn_status tni_oom(size_t size_bytes, const char *what) {

@@ -28,14 +28,21 @@ static void stage(const char *name) {
   fflush(pipe_out);
 }
 
-/* Files in memory are none; one that was replaced since ends in " (deleted)". */
+/* What a line of the map tells of: a file, where its first page is mapped; or code whose file was replaced since and whose
+ * path ends in " (deleted)". Files in memory are none, nor are deleted ones without code, which some runtimes map. */
+static bool is_library(const char *line, const char *path) {
+  const char *rights = strchr(line, ' '), *end = strstr(path, " (deleted)\n");
+  if (strncmp(path, "/memfd:", 7) == 0) return false;
+  return end ? rights < path && rights[3] == 'x' : strstr(line, " 00000000 ") != NULL;
+}
+
 static void say_libraries(void) {
   FILE *maps = fopen("/proc/self/maps", "r");
   char *line = NULL;
   size_t room = 0;
   while (maps && getline(&line, &room, maps) > 0) {
     const char *path = strchr(line, '/');
-    if (path && strstr(line, " 00000000 ") && strncmp(path, "/memfd:", 7) != 0) fprintf(pipe_out, "library %s", path);
+    if (path && is_library(line, path)) fprintf(pipe_out, "library %s", path);
   }
   free(line);
   if (maps) fclose(maps);

@@ -115,7 +115,7 @@ tn_status tni_foreign_tensor(const tn_foreign_def *desc, tn_tensor **out_tensor)
   if (!consumed && d.deleter) {
     char *words = tni_error_take(); /* the deleter may fail in words of its own */
     d.deleter(d.ctx);
-    tni_error_give(words);
+    tni_error_back(words);
   }
   return status;
 }

@@ -222,7 +222,7 @@ const tni_probe *tni_probe_remembered(tni_plugin *p) {
     publish(p, probe);
   else
     tni_probe_free(probe);
-  tni_error_give(words);
+  tni_error_back(words);
   return atomic_load_explicit(&p->probe, memory_order_acquire);
 }
 

@@ -42,7 +42,7 @@ tn_status tni_report_details(size_t i, tn_plugin_details *out_details) {
                                      .n_interfaces = p->manifest ? p->manifest->interfaces.count : 0};
   char *words = tni_error_take();
   if (tni_cache_hash(p, out_details->sha256) != TN_OK) out_details->sha256[0] = 0; /* its state says why */
-  tni_error_give(words);
+  tni_error_back(words);
   const tni_probe *probe = tni_probe_remembered(p);
   if (!probe) return TN_OK;
   out_details->probe = probe->verdict == TNI_PROBE_READY ? "ready" : "quarantined";

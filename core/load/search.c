@@ -218,7 +218,7 @@ static tn_status add_root(scan *s, const char *root) {
     free(words);
     return status;
   }
-  tni_error_give(words);
+  tni_error_back(words);
   p->name = p->path;
   tni_plugin_set(p, TN_PLUGIN_REJECTED);
   return TN_OK;

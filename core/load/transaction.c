@@ -42,7 +42,7 @@ static tn_status note(tn_registration *reg, tn_status status) {
   reg->failed = status;
   char *words = tni_error_take();
   reg->failed_words = tni_strdup(words ? words : "");
-  tni_error_give(words);
+  tni_error_back(words);
   return status;
 }
 

@@ -99,10 +99,6 @@ struct tni_pool {
 
 /* Bytes of an object of a class in this pool. */
 uint64_t tni_memory_class_bytes(const tni_pool *pool, unsigned size_class);
-/* The words that were taken before something that may fail and be mended. Makes no record where there is none. */
-static inline void tni_words_back(char *words) {
-  if (words || tni_tls.error) tni_error_give(words);
-}
 static inline uint64_t tni_round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 /* ------------------------------------------------------------------ pool.c */

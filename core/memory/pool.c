@@ -113,7 +113,7 @@ void tni_pool_purge_locked(tni_pool *pool) {
   tni_stream_drain(pool, all_done);
   tni_slabs_release(pool);
   tni_segments_release(pool, all_done);
-  tni_words_back(words);
+  tni_error_back(words);
 }
 
 void tni_pool_purge(tni_pool *pool) {
@@ -173,7 +173,7 @@ tn_status tni_pool_take(tni_pool *pool, tni_memory_stream *stream, uint8_t kind,
     tni_free(words);
     return status;
   }
-  tni_words_back(words);
+  tni_error_back(words);
   tni_segment_cut(pool, *out_block, size);
   return TN_OK;
 }
@@ -202,7 +202,7 @@ static tn_status raw_block(tni_pool *pool, uint64_t bytes, tni_memory_stream *st
     tni_free(block);
     return status;
   }
-  tni_words_back(words);
+  tni_error_back(words);
   block->mem = memory.mem;
   block->address = memory.address;
   block->size = bytes;
@@ -229,7 +229,7 @@ static tn_status pool_alloc(tni_pool *pool, uint64_t bytes, tni_memory_stream *s
   if (status == TN_ERR_OUT_OF_MEMORY) /* there may be room for one where there is none for a slab */
     status = tni_pool_take(pool, stream, TNI_KIND_MEDIUM, size, out_block);
   if (status == TN_OK)
-    tni_words_back(words);
+    tni_error_back(words);
   else
     tni_free(words);
   return status;

@@ -69,7 +69,7 @@ tni_memory_block *tni_stream_steal(tni_pool *pool, tni_memory_stream *stream, ui
     if (force && wait_for(pool, stream, s)) found = tni_bins_find(&s->bins[kind], size, most, UINT64_MAX);
     if (!force && !s->mark_out) mark_put(pool, s);
   }
-  tni_words_back(words);
+  tni_error_back(words);
   if (!found) return NULL;
   tni_bins_take(&found->stream->bins[kind], found);
   tni_segment_cut(pool, found, size); /* the rest stays with the stream that freed it */
@@ -128,7 +128,7 @@ void tni_stream_give(tni_pool *pool, tni_memory_block *block, void *freed_on) {
     uses_free(pool, block);
     tni_pool_give(pool, block);
   } /* else the device is lost, and the block with it */
-  tni_words_back(words);
+  tni_error_back(words);
 }
 
 static bool uses_done(tni_pool *pool, const tni_memory_block *block) {
@@ -154,7 +154,7 @@ void tni_stream_drain(tni_pool *pool, bool all_done) {
     uses_free(pool, block);
     tni_pool_give(pool, block);
   }
-  tni_words_back(words);
+  tni_error_back(words);
 }
 
 void tni_streams_deinit(tni_pool *pool) {

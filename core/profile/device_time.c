@@ -112,7 +112,7 @@ tni_stopwatch *tni_stopwatch_begin(tn_device device, void *stream) {
   if (w) c->n_running++;
   tni_mutex_unlock(&mutex);
   if (w) w->stream = stream;
-  tni_error_give(words);
+  tni_error_back(words);
   return w;
 }
 
@@ -174,7 +174,7 @@ void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
     if (!c->n_running) tni_free(c);
   }
   tni_mutex_unlock(&mutex);
-  tni_error_give(words);
+  tni_error_back(words);
 }
 
 static bool is_usable(const clock_of *c) { return !c->backend->fork || tni_fork_usable(c->backend->fork); }
@@ -190,7 +190,7 @@ void tni_stopwatches_drain(void) {
   tni_mutex_lock(&mutex);
   for (clock_of *c = clocks; c; c = c->next) drain(c);
   tni_mutex_unlock(&mutex);
-  tni_error_give(words);
+  tni_error_back(words);
 }
 
 /* Out of the list already. What the backend made is given back where it may be called. */
@@ -234,5 +234,5 @@ void tni_profile_close(const tni_backend *b) {
     clock_end(c);
   }
   tni_mutex_unlock(&mutex);
-  tni_error_give(words);
+  tni_error_back(words);
 }
