@@ -40,9 +40,18 @@ bool tni_log_wanted(int32_t level);
 char *tni_error_take(void);
 char *tni_error_copy(void); /* owned by the caller, for tni_error_give; the words stay */
 void tni_error_give(char *words);
-/* Puts back what this thread took before something that may fail and be mended: whatever was said meanwhile goes, and the
- * words are as old as they were (Note [Whose words] in thread_state.h). Makes no record where there is none. */
-void tni_error_back(char *words);
+
+/* This thread's words, put aside before something that may fail and be mended. Whoever puts them aside keeps their age as
+ * well, so that what is called meanwhile may do the same (Note [Whose words] in thread_state.h). */
+typedef struct tni_words {
+  char *text; /* owned; NULL: none */
+  uint32_t age;
+} tni_words;
+tni_words tni_words_aside(void);
+/* Consumes them. Whatever was said meanwhile goes, and the words are as old as they were. Makes no record where there is none. */
+void tni_words_back(tni_words words);
+/* Consumes them: what was said meanwhile stays. */
+void tni_words_drop(tni_words words);
 
 /* ------------------------------------------------------------------ memory */
 

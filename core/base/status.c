@@ -13,7 +13,6 @@
 
 struct tni_error {
   char *words;
-  uint32_t taken; /* the count of words when some were last taken */
 };
 static const uint32_t WORDS_COUNT = ~(uint32_t)(TNI_WORDS_ONE - 1);
 
@@ -116,7 +115,6 @@ char *tni_error_take(void) {
   if (!tni_tls.error) return NULL;
   char *words = tni_tls.error->words;
   tni_tls.error->words = NULL;
-  tni_tls.error->taken = tni_tls.modes.call_flags & WORDS_COUNT;
   return words;
 }
 
@@ -133,16 +131,22 @@ void tni_error_give(char *words) {
   put_words(e, words);
 }
 
-void tni_error_back(char *words) {
-  struct tni_error *e = words ? record() : tni_tls.error;
+tni_words tni_words_aside(void) {
+  return (tni_words){.age = tni_tls.modes.call_flags & WORDS_COUNT, .text = tni_error_take()};
+}
+
+void tni_words_back(tni_words words) {
+  struct tni_error *e = words.text ? record() : tni_tls.error;
   if (!e) {
-    free(words);
+    free(words.text);
     return;
   }
   free(e->words);
-  e->words = words;
-  tni_tls.modes.call_flags = (tni_tls.modes.call_flags & ~WORDS_COUNT) | e->taken;
+  e->words = words.text;
+  tni_tls.modes.call_flags = (tni_tls.modes.call_flags & ~WORDS_COUNT) | words.age;
 }
+
+void tni_words_drop(tni_words words) { free(words.text); }
 
 tn_status tni_oom(size_t size_bytes, const char *what) {
   struct tni_error *e = record();

@@ -113,9 +113,9 @@ tn_status tni_foreign_tensor(const tn_foreign_def *desc, tn_tensor **out_tensor)
   if (status == TN_OK) return TN_OK;
   TN_WRAP(status, "tensor_from_memory");
   if (!consumed && d.deleter) {
-    char *words = tni_error_take(); /* the deleter may fail in words of its own */
+    tni_words words = tni_words_aside(); /* the deleter may fail in words of its own */
     d.deleter(d.ctx);
-    tni_error_back(words);
+    tni_words_back(words);
   }
   return status;
 }

@@ -216,13 +216,13 @@ const tni_probe *tni_probe_remembered(tni_plugin *p) {
   const tni_probe *known = atomic_load_explicit(&p->probe, memory_order_acquire);
   if (known || tni_probe_trusts(p) || mode_is("off") || !p->manifest) return known;
   tni_probe *probe = NULL;
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   if (tni_cache_find(p, &probe) == TN_OK && probe &&
       (probe->verdict == TNI_PROBE_READY || add_advice(p, probe) == TN_OK))
     publish(p, probe);
   else
     tni_probe_free(probe);
-  tni_error_back(words);
+  tni_words_back(words);
   return atomic_load_explicit(&p->probe, memory_order_acquire);
 }
 

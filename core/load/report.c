@@ -40,9 +40,9 @@ tn_status tni_report_details(size_t i, tn_plugin_details *out_details) {
                                      .pinned_sha256 = p->pin,
                                      .trusted = tni_probe_trusts(p),
                                      .n_interfaces = p->manifest ? p->manifest->interfaces.count : 0};
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   if (tni_cache_hash(p, out_details->sha256) != TN_OK) out_details->sha256[0] = 0; /* its state says why */
-  tni_error_back(words);
+  tni_words_back(words);
   const tni_probe *probe = tni_probe_remembered(p);
   if (!probe) return TN_OK;
   out_details->probe = probe->verdict == TNI_PROBE_READY ? "ready" : "quarantined";

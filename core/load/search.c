@@ -211,14 +211,14 @@ static tn_status add_root(scan *s, const char *root) {
   if (status == TN_OK || status == TN_ERR_OUT_OF_MEMORY) return status;
   tn_wrap(status, "search root skipped");
   tn_log(TN_LOG_WARN, "%s: %s", root, tn_error_message());
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tni_plugin *p;
   status = tni_list_add(s->list, root, s->root_order, &p);
   if (status != TN_OK) {
-    free(words);
+    tni_words_drop(words);
     return status;
   }
-  tni_error_back(words);
+  tni_words_back(words);
   p->name = p->path;
   tni_plugin_set(p, TN_PLUGIN_REJECTED);
   return TN_OK;

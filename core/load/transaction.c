@@ -40,9 +40,9 @@ void tni_copy_sized(void *to, size_t size, const void *from) {
 static tn_status note(tn_registration *reg, tn_status status) {
   if (status == TN_OK || reg->failed != TN_OK) return status;
   reg->failed = status;
-  char *words = tni_error_take();
-  reg->failed_words = tni_strdup(words ? words : "");
-  tni_error_back(words);
+  tni_words words = tni_words_aside();
+  reg->failed_words = tni_strdup(words.text ? words.text : "");
+  tni_words_back(words);
   return status;
 }
 

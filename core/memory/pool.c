@@ -105,7 +105,7 @@ bool tni_pool_wait(tni_pool *pool) {
 
 void tni_pool_purge_locked(tni_pool *pool) {
   if (is_lost(pool) || pool->closed || is_over(pool)) return;
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   bool all_done = !pool->asynchronous || tni_pool_wait(pool);
   atomic_fetch_add_explicit(&pool->purges, 1, memory_order_relaxed);
   tni_front *own = tni_front_find(pool);
@@ -113,7 +113,7 @@ void tni_pool_purge_locked(tni_pool *pool) {
   tni_stream_drain(pool, all_done);
   tni_slabs_release(pool);
   tni_segments_release(pool, all_done);
-  tni_error_back(words);
+  tni_words_back(words);
 }
 
 void tni_pool_purge(tni_pool *pool) {
@@ -163,17 +163,17 @@ tn_status tni_pool_take(tni_pool *pool, tni_memory_stream *stream, uint8_t kind,
   *out_block = find_free(pool, stream, kind, size, most);
   if (!*out_block) *out_block = tni_stream_steal(pool, stream, kind, size, most, false);
   if (*out_block) return TN_OK;
-  char *words = tni_error_take(); /* a refusal that is mended leaves no words */
+  tni_words words = tni_words_aside(); /* a refusal that is mended leaves no words */
   uint64_t segment = tni_segment_size(pool, kind, size);
   tn_status status = tni_segment_new(pool, stream, kind, segment, out_block);
   if (status == TN_ERR_OUT_OF_MEMORY && segment > size)
     status = tni_segment_new(pool, stream, kind, size, out_block);
   if (status == TN_ERR_OUT_OF_MEMORY) status = take_hard(pool, stream, kind, size, most, out_block);
   if (status != TN_OK) {
-    tni_free(words);
+    tni_words_drop(words);
     return status;
   }
-  tni_error_back(words);
+  tni_words_back(words);
   tni_segment_cut(pool, *out_block, size);
   return TN_OK;
 }
@@ -190,7 +190,7 @@ static tn_status raw_block(tni_pool *pool, uint64_t bytes, tni_memory_stream *st
   tni_memory_block *block = tni_alloc_zero(sizeof *block);
   tn_memory memory;
   if (!block) return tni_oom(sizeof *block, "a block's record");
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tn_status status = tni_raw_alloc(pool, bytes, stream->stream, &memory);
   if (status == TN_ERR_OUT_OF_MEMORY) {
     pool->stats.n_retries++;
@@ -198,11 +198,11 @@ static tn_status raw_block(tni_pool *pool, uint64_t bytes, tni_memory_stream *st
     status = tni_raw_alloc(pool, bytes, stream->stream, &memory);
   }
   if (status != TN_OK) {
-    tni_free(words);
+    tni_words_drop(words);
     tni_free(block);
     return status;
   }
-  tni_error_back(words);
+  tni_words_back(words);
   block->mem = memory.mem;
   block->address = memory.address;
   block->size = bytes;
@@ -224,14 +224,14 @@ static tn_status pool_alloc(tni_pool *pool, uint64_t bytes, tni_memory_stream *s
   if (bytes > TNI_MEMORY_SMALL)
     return tni_pool_take(pool, stream, size < TNI_MEMORY_LARGE ? TNI_KIND_MEDIUM : TNI_KIND_LARGE, size,
                          out_block);
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tn_status status = tni_slab_alloc(pool, stream, tni_memory_class(bytes), out_block);
   if (status == TN_ERR_OUT_OF_MEMORY) /* there may be room for one where there is none for a slab */
     status = tni_pool_take(pool, stream, TNI_KIND_MEDIUM, size, out_block);
   if (status == TN_OK)
-    tni_error_back(words);
+    tni_words_back(words);
   else
-    tni_free(words);
+    tni_words_drop(words);
   return status;
 }
 

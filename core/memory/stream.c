@@ -59,7 +59,7 @@ static bool wait_for(tni_pool *pool, tni_memory_stream *waiting, tni_memory_stre
 tni_memory_block *tni_stream_steal(tni_pool *pool, tni_memory_stream *stream, uint8_t kind, uint64_t size,
                                    uint64_t most, bool force) {
   if (!pool->events) return NULL;
-  char *words = tni_error_take(); /* an event that fails is no failure of the request */
+  tni_words words = tni_words_aside(); /* an event that fails is no failure of the request */
   tni_memory_block *found = NULL;
   for (tni_memory_stream *s = pool->streams; s && !found; s = s->next) {
     if (s == stream) continue;
@@ -69,7 +69,7 @@ tni_memory_block *tni_stream_steal(tni_pool *pool, tni_memory_stream *stream, ui
     if (force && wait_for(pool, stream, s)) found = tni_bins_find(&s->bins[kind], size, most, UINT64_MAX);
     if (!force && !s->mark_out) mark_put(pool, s);
   }
-  tni_error_back(words);
+  tni_words_back(words);
   if (!found) return NULL;
   tni_bins_take(&found->stream->bins[kind], found);
   tni_segment_cut(pool, found, size); /* the rest stays with the stream that freed it */
@@ -116,7 +116,7 @@ static bool uses_record(tni_pool *pool, tni_memory_block *block) {
 }
 
 void tni_stream_give(tni_pool *pool, tni_memory_block *block, void *freed_on) {
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   bool known = freed_on == TNI_MEMORY_OWN_STREAM || use_add(block, freed_on) == TN_OK;
   if (!block->uses && known) {
     tni_pool_give(pool, block);
@@ -128,7 +128,7 @@ void tni_stream_give(tni_pool *pool, tni_memory_block *block, void *freed_on) {
     uses_free(pool, block);
     tni_pool_give(pool, block);
   } /* else the device is lost, and the block with it */
-  tni_error_back(words);
+  tni_words_back(words);
 }
 
 static bool uses_done(tni_pool *pool, const tni_memory_block *block) {
@@ -143,7 +143,7 @@ void tni_stream_drain(tni_pool *pool, bool all_done) {
     s->mark_out = false;
   }
   if (!pool->pending) return;
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   for (tni_memory_block **at = &pool->pending; *at;) {
     tni_memory_block *block = *at;
     if (!all_done && !uses_done(pool, block)) {
@@ -154,7 +154,7 @@ void tni_stream_drain(tni_pool *pool, bool all_done) {
     uses_free(pool, block);
     tni_pool_give(pool, block);
   }
-  tni_error_back(words);
+  tni_words_back(words);
 }
 
 void tni_streams_deinit(tni_pool *pool) {

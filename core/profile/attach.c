@@ -144,14 +144,19 @@ void tni_profile_device_time(const tn_profile_device_time *time) {
 
 /* ------------------------------------------------------------------ attaching: the mutex is held */
 
-/* A list that nobody reads, with room for n. */
-static listeners *list_take(uint32_t n) {
+/* A list that nobody reads, with room for n; NULL: none is there. Whoever detaches finds one: the list that the current one
+ * replaced has at most one place less than it, whether that was for a profiler more or for fewer. */
+static listeners *list_idle(uint32_t n) {
   listeners *now = atomic_load(&current);
   for (listeners *l = made; l; l = l->older)
     if (l != now && l->capacity >= n) return l;
-  listeners *l;
-  const size_t bytes = sizeof *l + n * sizeof *l->items;
-  l = tni_alloc_zero(bytes);
+  return NULL;
+}
+
+static listeners *list_take(uint32_t n) {
+  listeners *l = list_idle(n);
+  if (l) return l;
+  l = tni_alloc_zero(sizeof *l + n * sizeof *l->items);
   if (!l) return NULL;
   l->capacity = n;
   l->older = made;
@@ -217,59 +222,59 @@ tn_status tni_profile_attach(const tn_profiler_def *def, uint64_t *out_handle) {
   return status;
 }
 
-/* Every profiler has its handle; a list without it takes the old one's place. */
-static tn_status detach_locked(uint64_t handle) {
-  listeners *old = atomic_load(&current);
-  uint32_t at = 0;
-  while (old && at < old->n && old->items[at].handle != handle) ++at;
-  if (!old || at == old->n)
-    return TN_FAIL(TN_ERR_NOT_FOUND, "profiler_detach: no profiler %llu is attached", (unsigned long long)handle);
-  listeners *l = NULL;
-  if (old->n > 1) {
-    l = list_take(old->n - 1);
-    if (!l) return tni_oom(sizeof *l + (old->n - 1) * sizeof *l->items, "a list of profilers");
-    l->n = 0;
-    for (uint32_t i = 0; i < old->n; ++i)
-      if (i != at) l->items[l->n++] = old->items[i];
-  }
+/* Which listeners go. Asked twice of each, so it answers the same. */
+typedef bool (*goes_fn)(const listener *l, const void *ctx);
+
+/* A list without those that go takes the old one's place; how many went. Needs no memory. */
+static uint32_t detach_locked(goes_fn goes, const void *ctx) {
+  const listeners *old = atomic_load(&current);
+  uint32_t n_gone = 0;
+  for (uint32_t i = 0; old && i < old->n; ++i) n_gone += goes(&old->items[i], ctx);
+  if (!n_gone) return 0;
+  listeners *l = old->n > n_gone ? list_idle(old->n - n_gone) : NULL;
+  TNI_ASSERT(l || old->n == n_gone);
+  if (l) l->n = 0;
+  for (uint32_t i = 0; l && i < old->n; ++i)
+    if (!goes(&old->items[i], ctx)) l->items[l->n++] = old->items[i];
   list_publish(l);
-  return TN_OK;
+  return n_gone;
 }
+
+static bool has_handle(const listener *l, const void *handle) { return l->handle == *(const uint64_t *)handle; }
 
 tn_status tni_profile_detach(uint64_t handle) {
   TN_TRY(check_place("profiler_detach"));
   tni_stopwatches_drain();
   tni_mutex_lock(&mutex);
-  tn_status status = detach_locked(handle);
+  const uint32_t n = detach_locked(has_handle, &handle);
   tni_mutex_unlock(&mutex);
-  return status;
+  if (n) return TN_OK;
+  return TN_FAIL(TN_ERR_NOT_FOUND, "profiler_detach: no profiler %llu is attached", (unsigned long long)handle);
 }
 
-static bool is_owned(const tn_profiler_def *def, bool (*owned)(const void *code, const void *ctx), const void *ctx) {
+typedef struct owner {
+  bool (*owned)(const void *code, const void *ctx);
+  const void *ctx;
+} owner;
+
+static bool is_owned(const listener *l, const void *ctx) {
+  const owner *o = ctx;
   const void *code[4];
-  memcpy(&code[0], &def->begin, sizeof code[0]);
-  memcpy(&code[1], &def->end, sizeof code[1]);
-  memcpy(&code[2], &def->memory, sizeof code[2]);
-  memcpy(&code[3], &def->device_time, sizeof code[3]);
+  memcpy(&code[0], &l->def.begin, sizeof code[0]);
+  memcpy(&code[1], &l->def.end, sizeof code[1]);
+  memcpy(&code[2], &l->def.memory, sizeof code[2]);
+  memcpy(&code[3], &l->def.device_time, sizeof code[3]);
   for (int i = 0; i < 4; ++i)
-    if (code[i] && owned(code[i], ctx)) return true;
+    if (code[i] && o->owned(code[i], o->ctx)) return true;
   return false;
 }
 
 uint32_t tni_profile_detach_owned(bool (*owned)(const void *code, const void *ctx), const void *ctx) {
+  const owner o = {owned, ctx};
   tni_mutex_lock(&mutex);
-  const listeners *old = atomic_load(&current);
-  uint32_t n_owned = 0;
-  for (uint32_t i = 0; old && i < old->n; ++i) n_owned += is_owned(&old->items[i].def, owned, ctx);
-  if (n_owned) {
-    listeners *l = old->n > n_owned ? list_take(old->n - n_owned) : NULL;
-    if (l) l->n = 0;
-    for (uint32_t i = 0; l && i < old->n; ++i)
-      if (!is_owned(&old->items[i].def, owned, ctx)) l->items[l->n++] = old->items[i];
-    list_publish(l);
-  }
+  const uint32_t n = detach_locked(is_owned, &o);
   tni_mutex_unlock(&mutex);
-  return n_owned;
+  return n;
 }
 
 void tni_profile_stop(void) {

@@ -100,7 +100,7 @@ tni_stopwatch *tni_stopwatch_begin(tn_device device, void *stream) {
   const tni_backend *b = tni_backend_get(device.backend);
   if (!b || !b->def->event_elapsed || device.index < 0 || device.index >= b->n_devices) return NULL;
   if (tni_exiting() || (b->fork && !tni_fork_usable(b->fork))) return NULL;
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tni_mutex_lock(&mutex);
   clock_of *c = clock_find(b, device);
   tni_stopwatch *w = c ? watch_take(c) : NULL;
@@ -112,7 +112,7 @@ tni_stopwatch *tni_stopwatch_begin(tn_device device, void *stream) {
   if (w) c->n_running++;
   tni_mutex_unlock(&mutex);
   if (w) w->stream = stream;
-  tni_error_back(words);
+  tni_words_back(words);
   return w;
 }
 
@@ -164,7 +164,7 @@ void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
   clock_of *c = w->clock;
   w->id = span->id;
   w->name = span->name;
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tni_mutex_lock(&mutex);
   c->n_running--;
   if (!c->ended) {
@@ -174,7 +174,7 @@ void tni_stopwatch_end(tni_stopwatch *w, const tni_profile_span *span) {
     if (!c->n_running) tni_free(c);
   }
   tni_mutex_unlock(&mutex);
-  tni_error_back(words);
+  tni_words_back(words);
 }
 
 static bool is_usable(const clock_of *c) { return !c->backend->fork || tni_fork_usable(c->backend->fork); }
@@ -186,11 +186,11 @@ static void drain(clock_of *c) {
 }
 
 void tni_stopwatches_drain(void) {
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tni_mutex_lock(&mutex);
   for (clock_of *c = clocks; c; c = c->next) drain(c);
   tni_mutex_unlock(&mutex);
-  tni_error_back(words);
+  tni_words_back(words);
 }
 
 /* Out of the list already. What the backend made is given back where it may be called. */
@@ -221,7 +221,7 @@ void tni_stopwatches_free(void) {
 }
 
 void tni_profile_close(const tni_backend *b) {
-  char *words = tni_error_take();
+  tni_words words = tni_words_aside();
   tni_mutex_lock(&mutex);
   for (clock_of **at = &clocks; *at;) {
     clock_of *c = *at;
@@ -234,5 +234,5 @@ void tni_profile_close(const tni_backend *b) {
     clock_end(c);
   }
   tni_mutex_unlock(&mutex);
-  tni_error_back(words);
+  tni_words_back(words);
 }

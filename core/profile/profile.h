@@ -51,8 +51,7 @@ void tni_range_end(void);
 /* Before a backend is unloaded: tells of the calls that ended there, and gives back what measured them. */
 struct tni_backend;
 void tni_profile_close(const struct tni_backend *b);
-/* Detaches every profiler one of whose functions `owned` claims (code: its address); how many. Where there is no memory for
- * a list of the others, nobody listens any more. */
+/* Detaches every profiler one of whose functions `owned` claims (code: its address); how many. Needs no memory. */
 uint32_t tni_profile_detach_owned(bool (*owned)(const void *code, const void *ctx), const void *ctx);
 /* At shutdown: nobody listens any more, and what profiling keeps is freed, but for what other threads may still hold. */
 void tni_profile_stop(void);

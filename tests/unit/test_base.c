@@ -40,6 +40,26 @@ TN_TEST(base_status, what_is_no_status_becomes_a_broken_contract) {
   tn_error_clear();
 }
 
+/* The age: what tells a call's own words from earlier ones (Note [Whose words]). */
+TN_TEST(base_status, words_put_back_are_as_old_as_they_were_however_deep) {
+  tn_fail(TN_ERR_IO, "old");
+  const uint32_t age = tni_tls.modes.call_flags;
+  tni_words outer = tni_words_aside();
+  tn_fail(TN_ERR_OUT_OF_MEMORY, "refused");
+  const uint32_t later = tni_tls.modes.call_flags;
+  TN_CHECK(age != later);
+  tni_words inner = tni_words_aside();
+  tn_fail(TN_ERR_OUT_OF_MEMORY, "refused again");
+  tn_error_clear();
+  tni_words_back(inner);
+  TN_CHECK_STR(tn_error_message(), "refused");
+  TN_CHECK(tni_tls.modes.call_flags == later);
+  tni_words_back(outer);
+  TN_CHECK_STR(tn_error_message(), "old");
+  TN_CHECK(tni_tls.modes.call_flags == age);
+  tn_error_clear();
+}
+
 TN_TEST(base_status, every_code_has_a_name) {
   for (tn_status s = TN_OK; s <= TN_ERR_INTERNAL; ++s) TN_CHECK(strcmp(tn_status_name(s), "unknown status") != 0);
   TN_CHECK_STR(tn_status_name(-1), "unknown status");

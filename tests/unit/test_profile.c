@@ -335,3 +335,56 @@ TN_TEST(profile, missing_memory_leaves_nobody_attached) {
   uint64_t n = 0;
   tn_stress_run(do_attach, after_attach, &n);
 }
+
+/* ------------------------------------------------------------------ leaving without memory */
+
+enum { CROWD = 5 };
+
+static void hear_begin(void *ctx, const tn_profile_event *e) { (void)e, ++*(int *)ctx; }
+static void hear_begin_too(void *ctx, const tn_profile_event *e) { (void)e, ++*(int *)ctx; }
+
+typedef struct crowd {
+  uint64_t handles[CROWD];
+  int heard[CROWD];
+} crowd;
+
+/* The second and the last are of one plugin. */
+static void crowd_attach(crowd *c) {
+  for (int i = 0; i < CROWD; ++i) {
+    c->heard[i] = 0;
+    const tn_profiler_def def = {
+        .struct_size = sizeof def, .ctx = &c->heard[i], .begin = i == 1 || i == 4 ? hear_begin_too : hear_begin};
+    TN_CHECK_OK(tn_profiler_attach(&def, &c->handles[i]));
+  }
+}
+
+static bool is_too(const void *code, const void *ctx) {
+  (void)ctx;
+  void (*too)(void *, const tn_profile_event *) = hear_begin_too;
+  return memcmp(&code, &too, sizeof code) == 0;
+}
+
+static tn_status do_leave(void *ctx) {
+  const crowd *c = ctx;
+  TN_TRY(tn_profiler_detach(c->handles[3]));
+  return tni_profile_detach_owned(is_too, NULL) == 2 ? TN_OK : TN_FAIL(TN_ERR_INTERNAL, "not both have gone");
+}
+
+static void after_leave(void *ctx, tn_status status) {
+  crowd *c = ctx;
+  TN_CHECK_OK(status);
+  tn_tensor_release(ones(2));
+  TN_CHECK(c->heard[0] && c->heard[2]);
+  TN_CHECK(!c->heard[1] && !c->heard[3] && !c->heard[4]);
+  TN_CHECK_OK(tn_profiler_detach(c->handles[0]));
+  TN_CHECK_OK(tn_profiler_detach(c->handles[2]));
+  TN_CHECK_INT(atomic_load(&tni_profile_wanted), 0);
+  crowd_attach(c);
+}
+
+TN_TEST(profile, leaving_takes_no_memory_and_nobody_else_along) {
+  crowd c;
+  crowd_attach(&c);
+  tn_stress_run(do_leave, after_leave, &c);
+  for (int i = 0; i < CROWD; ++i) TN_CHECK_OK(tn_profiler_detach(c.handles[i]));
+}
