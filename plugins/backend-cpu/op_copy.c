@@ -20,12 +20,6 @@ tn_status cpu_op_fill(tn_call *call, const tn_value *args, tn_value *out) {
   return cpu_fill(out[0].u.v, &s);
 }
 
-tn_status cpu_op_fill_tensor(tn_call *call, const tn_value *args, tn_value *out) {
-  const tn_view *value = args[1].u.v;
-  if (value->backend != out[0].u.v->backend) return TN_DECLINED;
-  return cpu_copy(out[0].u.v, value); /* a 0-d view broadcasts */
-}
-
 tn_status cpu_op_zero(tn_call *call, const tn_value *args, tn_value *out) {
   cpu_scalar zero = {0, 0};
   return cpu_fill(out[0].u.v, &zero);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators that read or write at places given by an index tensor. Index values are checked in a pass
- * before the first write, so a bad one leaves everything as it was. Threads share lines or columns that no
+ * before the first write, so a bad one leaves everything as it was; also where there is nothing to move, as one that is
+ * out of range is a mistake for any width of a row. Threads share lines or columns that no
  * two of them write, never additions to one place: sums come in the order of the index.
  */
 #include "plugins/backend-cpu/cpu.h"
@@ -70,8 +71,8 @@ tn_status cpu_op_gather(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v, *index = args[2].u.v, *result = out[0].u.v,
                 *views[3] = {result, index, self};
   uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  if (result->numel == 0) return TN_OK;
   TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
+  if (result->numel == 0) return TN_OK;
   lines_job job = {.n = cpu_size(index, dim),
                    .index_stride = cpu_stride_bytes(index, dim),
                    .to_stride = cpu_stride_bytes(result, dim),
@@ -85,7 +86,7 @@ tn_status cpu_op_gather(tn_call *call, const tn_value *args, tn_value *out) {
 static tn_status scatter(const tn_value *args, tn_value *out, bool add) {
   const tn_view *self = args[0].u.v, *index = args[2].u.v, *src = cpu_view(&args[3]), *result = out[0].u.v;
   uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  if (index->numel) TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
+  TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
   TN_TRY(begin_from(result, self));
   if (index->numel == 0) return TN_OK;
   lines_job job = {.n = cpu_size(index, dim),
@@ -152,8 +153,8 @@ static tn_status take_rows(table_job *job, int64_t n, int64_t row_elements) {
 tn_status cpu_op_index_select(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v, *index = args[2].u.v, *result = out[0].u.v;
   uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  if (result->numel == 0) return TN_OK;
   TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
+  if (result->numel == 0) return TN_OK;
   if (dim == 0 && cpu_contiguous(self) && cpu_contiguous(result)) {
     table_job job = {result->data, self->data, index, NULL,
                      (size_t)(result->numel / index->numel) * self->itemsize};
@@ -183,7 +184,7 @@ static void add_row(void *ctx, char **data, const int64_t *strides, int64_t n) {
 tn_status cpu_op_index_add(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *self = args[0].u.v, *index = args[2].u.v, *source = args[3].u.v, *result = out[0].u.v;
   uint32_t dim = cpu_dim(args[1].u.i, self->ndim);
-  if (index->numel) TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
+  TN_TRY(cpu_check_index(index, cpu_size(self, dim), false));
   TN_TRY(begin_from(result, self));
   add_job job = {cpu_adders[result->dtype], args[4].kind == TN_VAL_NONE ? one : cpu_scalar_of(&args[4])};
   for (int64_t i = 0; i < index->numel && source->numel; ++i) {
@@ -200,8 +201,8 @@ tn_status cpu_op_index_add(tn_call *call, const tn_value *args, tn_value *out) {
 
 tn_status cpu_op_embedding(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_view *weight = args[0].u.v, *indices = args[1].u.v, *result = out[0].u.v;
-  if (result->numel == 0) return TN_OK;
   TN_TRY(cpu_check_index(indices, weight->sizes[0], false));
+  if (result->numel == 0) return TN_OK;
   const void *flat, *table;
   TN_TRY(cpu_contiguous_data(call, indices, TN_INT64, &flat));
   TN_TRY(cpu_contiguous_data(call, weight, weight->dtype, &table));
@@ -261,8 +262,8 @@ tn_status cpu_op_embedding_dense_backward(tn_call *call, const tn_value *args, t
   const tn_view *grad = args[0].u.v, *indices = args[1].u.v, *result = out[0].u.v;
   tn_dtype dtype = cpu_wide(result->dtype);
   cpu_scalar none = {0, 0};
+  TN_TRY(cpu_check_index(indices, result->sizes[0], false));
   if (result->numel == 0) return TN_OK;
-  if (indices->numel) TN_TRY(cpu_check_index(indices, result->sizes[0], false));
   cpu_local wide;
   bool direct = result->dtype == dtype && cpu_contiguous(result);
   void *table = result->data;

@@ -51,7 +51,7 @@ static tn_status read_mask(tn_call *call, const tn_view *mask, uint32_t dim, pla
 static tn_status read_index(tn_call *call, const tn_view *index, uint32_t dim, places *p) {
   const void *data;
   int64_t size = p->self->sizes[dim];
-  if (index->numel) TN_TRY(cpu_check_index(index, size, true));
+  TN_TRY(cpu_check_index(index, size, true));
   TN_TRY(cpu_contiguous_data(call, index, TN_INT64, &data));
   p->index[dim] = (int64_t *)(uintptr_t)data; /* read only */
   p->ndim[dim] = index->ndim;

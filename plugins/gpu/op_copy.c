@@ -71,10 +71,6 @@ tn_status gpu_op_clone(tn_call *call, const tn_value *args, tn_value *out) {
 tn_status gpu_op_fill(tn_call *call, const tn_value *args, tn_value *out) {
   return gpu_fill(call, out[0].u.v, &args[1]);
 }
-tn_status gpu_op_fill_tensor(tn_call *call, const tn_value *args, tn_value *out) {
-  if (!here(call, args[1].u.v)) return TN_DECLINED;
-  return gpu_copy(call, out[0].u.v, args[1].u.v); /* a 0-d view broadcasts */
-}
 tn_status gpu_op_zero(tn_call *call, const tn_value *args, tn_value *out) {
   const tn_value zero = tn_value_int(0);
   return gpu_fill(call, out[0].u.v, &zero);

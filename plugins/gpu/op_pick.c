@@ -27,7 +27,7 @@ static tn_status run(tn_call *call, const pick *p) {
   void *kernel;
   uint64_t fault;
   gpu_args args = {.n = 0};
-  if (out->numel == 0) return TN_OK;
+  if (out->numel == 0) return p->index->numel ? TN_DECLINED : TN_OK; /* who looks at the index is the body */
   gpu_geometry_part(&g, out->ndim, out->sizes, 0, false, 3, strides);
   if (g.ndim > GPU_RANK) return TN_DECLINED;
   int64_t words[4 + 4 * GPU_RANK] = {g.numel, g.ndim, p->picked, p->step},

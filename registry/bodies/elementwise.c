@@ -56,18 +56,3 @@ TN_BODY(gelu_backward) {
     return tni_result(tn__gelu_tanh_backward(grad, self, &result), &result, out);
   return unknown_approximation(args[2].u.s);
 }
-
-/* where broadcasts value; its dtype follows self's. */
-TN_BODY(masked_fill_tensor) {
-  tn_tensor *self = args[0].u.t, *value = args[2].u.t, *t[2] = {NULL};
-  if (tni_ndim(value) != 0)
-    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a 0-d 'value', got shape %s",
-                   tni_shape_text(value, TN_SHAPE_TEXT));
-  tn_status status;
-  TNI_STEP(tn_to_dtype(value, tn_tensor_dtype(self), false, false, 0, &t[0]));
-  TNI_STEP(tn_where(args[1].u.t, t[0], self, &t[1]));
-  out[0] = tn_value_tensor(tni_take(&t[1]));
-done:
-  TNI_RELEASE(t);
-  return status;
-}

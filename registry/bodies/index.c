@@ -6,7 +6,7 @@
 
 #include "registry/bodies/compose.h"
 
-/* num_classes -1 has to read the largest class: the one place where a body asks for a value. */
+/* num_classes -1 has to read the largest class. */
 TN_BODY(one_hot) {
   tn_tensor *self = args[0].u.t, *t[4] = {NULL};
   int64_t classes = args[1].u.i;

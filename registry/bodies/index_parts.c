@@ -14,6 +14,13 @@ static tn_tensor *stretched(tn_tensor *index, int64_t dim, const tn_dim *sizes, 
   return tns_expand(tns_reshape(tni_as(index, TN_INT64), shape, ndim), sizes, ndim, false);
 }
 
+/* Fails as a gather does if the index names no place below size: for rows of no elements, where no gather reads it. */
+static void check_places(tn_tensor *index, tn_dim size) {
+  const tn_options like = {.dtype = TN_BOOL, .has_device = true, .device = tn_tensor_device(index)};
+  const int64_t flat = -1;
+  tns_gather(tns_zeros(&size, 1, &like), 0, tni_as(tns_reshape(index, &flat, 1), TN_INT64), false);
+}
+
 /* args: self dim index */
 static tn_tensor *index_select(const tn_value *args) {
   tn_tensor *self = args[0].u.t, *index = args[2].u.t;
@@ -27,6 +34,7 @@ static tn_tensor *index_select(const tn_value *args) {
   if (dim < 0) dim += ndim;
   for (uint32_t i = 0; i < ndim; i++)
     sizes[i] = i == (uint32_t)dim ? tn_tensor_numel(index) : tn_tensor_sizes(self)[i];
+  if (tn_tensor_numel(self) == 0) check_places(index, tn_tensor_sizes(self)[dim]);
   return tns_gather(self, dim, stretched(index, dim, sizes, ndim), false);
 }
 TN_SCOPED_BODY(index_select_parts, index_select)
@@ -45,6 +53,7 @@ static tn_tensor *index_add(const tn_value *args) {
   }
   if (dim < 0) dim += ndim;
   if (!source) return NULL;
+  if (tn_tensor_numel(source) == 0) check_places(args[2].u.t, tn_tensor_sizes(self)[dim]);
   return tns_scatter_add(self, dim, stretched(args[2].u.t, dim, tn_tensor_sizes(source), ndim), source);
 }
 TN_SCOPED_BODY(index_add_parts, index_add)
@@ -80,5 +89,3 @@ TN_SCOPED_BODY(triu_parts, triu)
 static void zero(const tn_value *args) { tns_fill_(args[0].u.t, tn_int(0)); }
 TN_SCOPED_BODY0(zero_parts, zero)
 
-static void fill_from(const tn_value *args) { tns_copy_(args[0].u.t, args[1].u.t, false); }
-TN_SCOPED_BODY0(fill_from_parts, fill_from)

@@ -7,7 +7,7 @@
  * A number never raises a tensor's dtype within its category, but a 0-d tensor would beside another 0-d tensor. So it
  * gets the tensor's own dtype where it fits the category; else the default dtype of its own category. What that dtype
  * cannot hold wraps (integers) or is infinite: arithmetic in the dtype goes on with it as ATen's does. A number that is
- * stored or bounds is refused instead.
+ * stored or bounds is refused instead, and so is a 0-d tensor's that is stored.
  */
 #include <math.h>
 #include <tenon/kit/dtype.h>
@@ -76,6 +76,38 @@ BESIDE(lt_number, 0, 1, tn_lt(self, number, &result))
 BESIDE(le_number, 0, 1, tn_le(self, number, &result))
 BESIDE(gt_number, 0, 1, tn_gt(self, number, &result))
 BESIDE(ge_number, 0, 1, tn_ge(self, number, &result))
+
+/* Refuses a 0-d tensor whose number the dtype cannot hold: it is stored, and reading it is what a number costs. */
+static tn_status check_stored(tn_tensor *value, tn_dtype dtype) {
+  tn_scalar number;
+  if (tn_tensor_dtype(value) == dtype) return TN_OK;
+  TN_TRY(tn_tensor_item(value, &number));
+  if (tn_kit_dtype_holds(dtype, &number)) return TN_OK;
+  return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a number that %s can hold as 'value', got %.17g",
+                 tn_kit_dtype_name(dtype), tni_double_of(&number));
+}
+
+/* copy_ broadcasts a 0-d tensor. */
+TN_BODY(fill_tensor) {
+  TN_TRY(check_stored(args[1].u.t, tn_tensor_dtype(args[0].u.t)));
+  return tn_copy_(args[0].u.t, args[1].u.t, false);
+}
+
+/* where broadcasts value; its dtype follows self's. */
+TN_BODY(masked_fill_tensor) {
+  tn_tensor *self = args[0].u.t, *value = args[2].u.t, *t[2] = {NULL};
+  if (tni_ndim(value) != 0)
+    return tn_fail(TN_ERR_INVALID_ARGUMENT, "expected a 0-d 'value', got shape %s",
+                   tni_shape_text(value, TN_SHAPE_TEXT));
+  tn_status status;
+  TNI_STEP(check_stored(value, tn_tensor_dtype(self)));
+  TNI_STEP(tn_to_dtype(value, tn_tensor_dtype(self), false, false, 0, &t[0]));
+  TNI_STEP(tn_where(args[1].u.t, t[0], self, &t[1]));
+  out[0] = tn_value_tensor(tni_take(&t[1]));
+done:
+  TNI_RELEASE(t);
+  return status;
+}
 
 TN_BODY(masked_fill_number) {
   tn_tensor *self = args[0].u.t, *value = NULL, *result = NULL;

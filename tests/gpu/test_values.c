@@ -164,6 +164,39 @@ TN_TEST(gpu_values, an_index_out_of_bounds_fails_at_the_next_wait) {
   tn_tensor_release(index);
 }
 
+/* Rows of no elements: no item of a launch would read the index. */
+TN_TEST(gpu_values, an_index_out_of_bounds_of_nothing_fails_at_the_next_wait) {
+  GPU_NEEDS("opencl", device);
+  const int64_t indices[2] = {1, 7};
+  const tn_dim two = 2;
+  const tn_options options = {.dtype = TN_INT64, .has_device = true, .device = device};
+  tn_tensor *x = gpu_floats(NULL, (const tn_dim[]){3, 0}, 2, device), *index = NULL, *y = NULL, *z = NULL;
+  TN_CHECK_OK(tn_tensor_from_host(indices, &two, 1, &options, &index));
+  TN_CHECK_OK(tn_index_select(x, 0, index, &y));
+  TN_CHECK_FAILS(tn_device_synchronize(device), TN_ERR_INVALID_ARGUMENT, "met index 7, expected 0 to 2");
+  TN_CHECK_OK(tn_embedding(x, index, -1, false, false, &z));
+  TN_CHECK_FAILS(tn_device_synchronize(device), TN_ERR_INVALID_ARGUMENT, "met index 7, expected 0 to 2");
+  TN_CHECK_INT(tn_tensor_sizes(z)[0], 2);
+  tn_tensor *const all[] = {x, index, y, z};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+
+/* A tensor's number that is stored is read first, and refused at once. */
+TN_TEST(gpu_values, a_tensor_whose_number_a_dtype_cannot_hold_is_refused) {
+  GPU_NEEDS("opencl", device);
+  const float values[3] = {0, 1, 2};
+  tn_tensor *x = gpu_floats(values, (const tn_dim[]){3}, 1, device), *small = NULL, *big = NULL, *one = NULL;
+  TN_CHECK_OK(tn_to_dtype(x, TN_UINT8, false, true, TN_CONTIGUOUS_FORMAT, &small));
+  TN_CHECK_OK(tn_scalar_tensor(tn_float(300), TN_OPTIONS(.has_device = true, .device = device), &big));
+  TN_CHECK_FAILS(tn_fill_tensor_(small, big), TN_ERR_INVALID_ARGUMENT, "that uint8 can hold as 'value', got 300");
+  TN_CHECK_OK(tn_fill_tensor_(x, big));
+  TN_CHECK_OK(tn_select(x, 0, 1, &one));
+  tn_tensor *home = gpu_home(one);
+  TN_CHECK_DOUBLE(*(const float *)tn_tensor_data(home), 300, 0);
+  tn_tensor *const all[] = {x, small, big, one, home};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+
 /* The gradients of a two-layer network, on the CPU and on the device. */
 static void gradients(tn_device device, tn_tensor **out_first, tn_tensor **out_second) {
   tn_device cpu;

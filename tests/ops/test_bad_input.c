@@ -153,6 +153,32 @@ TN_TEST(ops_bad_input, index_values_out_of_range) {
   tn_tensor_release(square);
 }
 
+/* Where there is nothing to move, an index that is out of range is one all the same. */
+TN_TEST(ops_bad_input, index_values_out_of_range_of_nothing) {
+  tn_tensor *thin = make_float(SIZES(3, 0)), *none = make_float(SIZES(0)), *two = make_int(SIZES(4)), *one = NULL,
+            *grad = make_float(SIZES(4, 0)), *few = make_float(SIZES(4)), *out = NULL;
+  const tn_status code = TN_ERR_INVALID_ARGUMENT;
+  TN_CHECK_OK(tn_narrow(two, 0, 0, 1, &one));
+  TN_CHECK_FAILS(tn_index_select(thin, 0, two, &out), code, "index 3 is out of range for a dim of size 3");
+  TN_CHECK_FAILS(tn_index_select(thin, 1, one, &out), code, "index 0 is out of range for a dim of size 0");
+  TN_CHECK_FAILS(tn_index_select(none, 0, one, &out), code, "index_select");
+  TN_CHECK_FAILS(tn_index_add(thin, 0, two, grad, tn_int(1), &out), code, "index_add");
+  TN_CHECK_FAILS(tn_index_add_(thin, 0, two, grad, tn_int(1)), code, "index_add");
+  TN_CHECK_FAILS(tn_embedding(thin, two, -1, false, false, &out), code, "embedding");
+  TN_CHECK_FAILS(tn_embedding_dense_backward(grad, two, 3, -1, false, &out), code, "embedding_dense_backward");
+  TN_CHECK_FAILS(tn_gather(none, 0, one, false, &out), code, "gather");
+  TN_CHECK_FAILS(tn_scatter_add(none, 0, two, few, &out), code, "scatter_add");
+  TN_CHECK_FAILS(tn_scatter_(none, 0, two, few), code, "scatter");
+  TN_CHECK_FAILS(tn_scatter_value(none, 0, two, tn_int(1), &out), code, "scatter");
+  TN_CHECK_FAILS(tn_index(thin, &two, 1, &out), code, "index");
+  TN_CHECK_FAILS(tn_index_put(thin, &two, 1, grad, false, &out), code, "index_put");
+  TN_CHECK_PTR_NULL(out);
+  TN_CHECK_OK(tn_index_select(thin, 0, one, &out));
+  TN_CHECK_INT(tn_tensor_sizes(out)[0], 1);
+  tn_tensor *all[] = {thin, none, two, one, grad, few, out};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+
 TN_TEST(ops_bad_input, class_targets_out_of_range) {
   tn_tensor *scores = make_float(SIZES(5, 3)), *target = make_int(SIZES(5)), *out = NULL;
   TN_CHECK_FAILS(tn_nll_loss(scores, target, NULL, 1, -100, &out), TN_ERR_INVALID_ARGUMENT, "nll_loss");
@@ -255,6 +281,46 @@ TN_TEST(ops_bad_input, numbers_that_a_dtype_cannot_hold) {
   tn_tensor_release(x);
   tn_tensor_release(mask);
   tn_tensor_release(place);
+}
+
+static tn_tensor *number(double value, tn_dtype dtype) {
+  tn_tensor *wide = NULL, *t = NULL;
+  TN_CHECK_OK(tn_scalar_tensor(tn_float(value), TN_OPTIONS(.dtype = TN_FLOAT64), &wide));
+  TN_CHECK_OK(tn_to_dtype(wide, dtype, false, true, TN_CONTIGUOUS_FORMAT, &t));
+  tn_tensor_release(wide);
+  return t;
+}
+
+static void check_stored(tn_dtype to, double value, tn_dtype dtype, const char *words) {
+  tn_tensor *x = NULL, *mask = NULL, *v = number(value, dtype), *y = NULL;
+  TN_CHECK_OK(tn_zeros(SIZES(3), TN_OPTIONS(.dtype = to), &x));
+  TN_CHECK_OK(tn_ones(SIZES(3), TN_OPTIONS(.dtype = TN_BOOL), &mask));
+  const uint32_t version = version_of(x);
+  if (words) {
+    TN_CHECK_FAILS(tn_fill_tensor_(x, v), TN_ERR_INVALID_ARGUMENT, words);
+    TN_CHECK_FAILS(tn_masked_fill_tensor_(x, mask, v), TN_ERR_INVALID_ARGUMENT, words);
+    TN_CHECK_FAILS(tn_masked_fill_tensor(x, mask, v, &y), TN_ERR_INVALID_ARGUMENT, words);
+    TN_CHECK_PTR_NULL(y);
+    TN_CHECK_INT(version_of(x), version);
+  } else {
+    TN_CHECK_OK(tn_masked_fill_tensor(x, mask, v, &y));
+    TN_CHECK_OK(tn_fill_tensor_(x, v));
+  }
+  tn_tensor *all[] = {x, mask, v, y};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+
+/* A tensor that stands for a number is stored as one, under the same rule. */
+TN_TEST(ops_bad_input, tensors_whose_number_a_dtype_cannot_hold) {
+  check_stored(TN_UINT8, 300, TN_INT64, "that uint8 can hold as 'value', got 300");
+  check_stored(TN_UINT8, -1, TN_INT64, NULL);
+  check_stored(TN_INT32, NAN, TN_FLOAT32, "got nan");
+  check_stored(TN_INT32, 1.5, TN_FLOAT64, NULL);
+  check_stored(TN_FLOAT16, 1e6, TN_FLOAT32, "that float16 can hold as 'value', got 1000000");
+  check_stored(TN_FLOAT16, INFINITY, TN_FLOAT32, NULL);
+  check_stored(TN_FLOAT32, 1e39, TN_FLOAT64, "float32");
+  check_stored(TN_FLOAT32, 3, TN_BOOL, NULL);
+  check_stored(TN_BOOL, 300, TN_INT64, NULL);
 }
 
 /* Beside floats it is infinite, whichever way the call takes: a transposed operand does not go the fast one. */
