@@ -39,6 +39,10 @@ typedef struct cpu_conv_work {
 static inline const char *cpu_conv_weight_of(const cpu_conv *c, const char *weight, int64_t group) {
   return weight + (size_t)(group * c->rows * c->columns) * c->size;
 }
+/* Part i of n of the bytes that come `at` bytes after data. */
+static inline cpu_ahead cpu_conv_ahead(const char *data, int64_t at, int64_t bytes, int64_t i, int64_t n) {
+  return (cpu_ahead){(uintptr_t)data + (uintptr_t)(at + bytes * i / n), bytes * (i + 1) / n - bytes * i / n};
+}
 /* Tasks of `positions` positions of one group of small that are worth a thread. */
 int64_t cpu_conv_grain(const cpu_conv *c, int64_t positions);
 

@@ -19,12 +19,14 @@
  */
 #include "plugins/backend-cpu/conv.h"
 
-enum { REGION_BYTES = 256 << 10, MOST_POSITIONS = 2048, MOST_REGION_BYTES = 1 << 20, MOST_PHASES = 1 << 16 };
+enum { REGION_BYTES = 256 << 10, WEIGHT_BYTES = 256 << 10, MOST_ROW_BYTES = 64 << 10 };
+enum { MOST_POSITIONS = 2048, MOST_REGION_BYTES = 1 << 20, MOST_PHASES = 1 << 16 };
 
 typedef struct direct {
   const cpu_conv_work *work;
   const cpu_conv *c;
   bool up, pack, edges; /* pack: regions are copied */
+  bool together, whole; /* all panels of a row before the next row; a block is an image */
   int64_t source[3], target[3];
   int64_t channels, all_channels; /* of the source: in a group, in all */
   int64_t width, all_width;       /* of the target */
@@ -140,6 +142,13 @@ static void plan_blocks(direct *d) {
   d->column_blocks = (d->target[2] + d->columns - 1) / d->columns;
 }
 
+/* Rows of all panels at once where the weights stay in the second-level cache: a row is read and written once. */
+static void plan_order(direct *d) {
+  const cpu_conv *c = d->c;
+  d->together = c->last && c->groups == 1 && d->panels * d->panel_elements * (int64_t)c->size <= WEIGHT_BYTES;
+  d->whole = c->groups == 1 && d->target[0] * d->row_blocks * d->column_blocks == 1;
+}
+
 bool cpu_conv_direct_suits(const cpu_conv *c, bool up) {
   if (c->pointwise || !c->columns || !c->rows || !c->small_positions || !c->big_positions) return false;
   direct d = direct_of(c, up);
@@ -167,6 +176,7 @@ static tn_status plan(tn_call *call, direct *d) {
   const cpu_conv *c = d->c;
   void *memory;
   plan_blocks(d);
+  plan_order(d);
   TN_TRY(cpu_scratch(call, (size_t)(d->phases + 1 + 2 * c->window.kernel[2]) * sizeof(int64_t), &memory));
   d->begin = memory;
   d->tap = d->begin + d->phases + 1;
@@ -328,6 +338,37 @@ static int64_t list_taps(const direct *d, const block *b, int64_t y, int64_t f) 
   return n;
 }
 
+/* What panel p of row y asks for (Note [What comes next]): the source rows that only the next row reads, further on by
+ * a kernel, so that the next image's first rows are among them, and the next row of the target; or, of images that are
+ * copied, the next one, and the planes that this one goes to. */
+static void ask(const direct *d, const block *b, int64_t p, int64_t y, cpu_ahead *ahead) {
+  const int64_t size = (int64_t)d->c->size, from_row = d->source[2] * d->all_channels * size,
+                to_row = d->target[2] * d->all_width * size, rows = d->target[1];
+  const bool neighbours = d->together && d->column_blocks == 1 && most(from_row, to_row) <= MOST_ROW_BYTES;
+  int64_t low, high, next;
+  if (neighbours) {
+    const int64_t row = (b->image * d->target[0] + b->z) * rows + y + 1;
+    ahead[1] = cpu_conv_ahead(d->work->to, row * to_row, to_row, p, d->panels);
+  }
+  if (neighbours && !d->pack) {
+    source_range(d, 0, b->z, b->z, &low, &high);
+    const int64_t slice = most(0, least(high, d->source[0]) - 1);
+    source_range(d, 1, y + 1, y + 1, &low, &next);
+    source_range(d, 1, y, y, &low, &high);
+    ahead[0] = cpu_conv_ahead(b->source.data, (slice * d->source[1] + high + reach(d, 1)) * from_row,
+                              (next - high) * from_row, p, d->panels);
+  } else if (d->pack && d->whole) {
+    const int64_t bytes = d->source[0] * d->source[1] * from_row;
+    ahead[0] = cpu_conv_ahead(d->work->from, (b->image + 1) * bytes, bytes,
+                              d->together ? y * d->panels + p : p * rows + y, rows * d->panels);
+  }
+  if (!d->c->last && d->whole) {
+    const int64_t plane = rows * d->target[2] * size, wide = d->c->tile->panel;
+    ahead[1] = cpu_conv_ahead(d->work->to, (b->image * d->width + p * wide) * plane,
+                              least(wide, d->width - p * wide) * plane, y, rows);
+  }
+}
+
 /* ------------------------------------------------------------------ edges */
 
 /* The taps of target (y, x) that fall inside. */
@@ -353,25 +394,30 @@ static void do_run(const direct *d, const block *b, int64_t p, int64_t y, int64_
   const int64_t wide = c->tile->panel, at_panel = b->group * d->panels + p,
                 stride = c->window.stride[down ? 1 : 2];
   if (n <= 0) return;
-  const cpu_conv_row r = {.n = n,
-                          .step = (down ? b->source.row : b->source.column) * (d->up ? 1 : stride),
-                          .out_step = d->all_width * (down ? d->target[2] : 1),
-                          .width = least(wide, d->width - p * wide),
-                          .channels = d->channels,
-                          .taps = list_taps_at(d, b, y, x),
-                          .from = b->from,
-                          .weight = b->weight};
+  cpu_conv_row r = {.n = n,
+                    .step = (down ? b->source.row : b->source.column) * (d->up ? 1 : stride),
+                    .out_step = d->all_width * (down ? d->target[2] : 1),
+                    .width = least(wide, d->width - p * wide),
+                    .channels = d->channels,
+                    .taps = list_taps_at(d, b, y, x),
+                    .from = b->from,
+                    .weight = b->weight};
+  if (!down) ask(d, b, p, y, r.ahead);
   const int64_t position = ((b->image * d->target[0] + b->z) * d->target[1] + y) * d->target[2] + x;
   c->tile->row(&r, b->source.data, d->weights + (size_t)(at_panel * d->panel_elements) * c->size,
                d->bias + (size_t)(at_panel * wide) * c->size,
                d->work->to + (size_t)(position * d->all_width + b->group * d->width + p * wide) * c->size);
 }
 
-/* Panel p of a block: rows between the edges, then the edges' columns. */
-static void do_with_edges(const direct *d, const block *b, int64_t p) {
+/* Row y between the edges. */
+static void do_inner(const direct *d, const block *b, int64_t p, int64_t y) {
+  do_run(d, b, p, y, d->inner[2][0], d->inner[2][1] - d->inner[2][0], false);
+}
+
+/* Panel p of the edges' columns. */
+static void do_edges(const direct *d, const block *b, int64_t p) {
   const int64_t *inner = d->inner[2], low = most(b->y[0], least(d->inner[1][0], b->y[1]));
   const int64_t high = most(low, least(d->inner[1][1], b->y[1]));
-  for (int64_t y = b->y[0]; y < b->y[1]; ++y) do_run(d, b, p, y, inner[0], inner[1] - inner[0], false);
   for (int64_t x = 0; x < d->target[2]; ++x) {
     if (x >= inner[0] && x < inner[1]) {
       x = inner[1] - 1;
@@ -406,6 +452,7 @@ static void do_row(const direct *d, const block *b, int64_t p, int64_t y) {
                       .taps = list_taps(d, b, y, f),
                       .from = b->from,
                       .weight = b->weight};
+    if (f == 0) ask(d, b, p, y, r.ahead);
     c->tile->row(&r, b->source.data, d->weights + (size_t)(at_panel * d->panel_elements) * c->size,
                  d->bias + (size_t)(at_panel * wide) * c->size, out + (size_t)(f * step) * c->size);
   }
@@ -428,6 +475,18 @@ static void to_planes(const direct *d, const block *b, int64_t p) {
                   b->out + (size_t)(y * n * wide) * c->size, wide, n, width);
 }
 
+/* All of a block. */
+static void do_block(const direct *d, const block *b) {
+  const int64_t panels = d->panels, rows = b->y[1] - b->y[0];
+  for (int64_t i = 0; i < panels * rows; ++i) {
+    const int64_t p = d->together ? i % panels : i / rows,
+                  y = b->y[0] + (d->together ? i / panels : i % rows);
+    (d->edges ? do_inner : do_row)(d, b, p, y);
+    if (!d->c->last && y == b->y[1] - 1) to_planes(d, b, p);
+  }
+  for (int64_t p = 0; p < panels && d->edges; ++p) do_edges(d, b, p);
+}
+
 static tn_status direct_chunk(int64_t begin, int64_t end, int32_t worker, void *ctx) {
   const direct *d = ctx;
   char *scratch = d->scratch + (size_t)worker * d->scratch_each;
@@ -444,11 +503,7 @@ static tn_status direct_chunk(int64_t begin, int64_t end, int32_t worker, void *
     b.from = (int64_t *)(void *)(b.out + d->out_bytes);
     b.weight = b.from + d->c->taps;
     b.source = source_of(d, &b, scratch);
-    for (int64_t p = 0; p < d->panels; ++p) {
-      for (int64_t row = b.y[0]; row < b.y[1] && !d->edges; ++row) do_row(d, &b, p, row);
-      if (d->edges) do_with_edges(d, &b, p);
-      if (!d->c->last) to_planes(d, &b, p);
-    }
+    do_block(d, &b);
   }
   return TN_OK;
 }

@@ -6,9 +6,9 @@
  */
 #include "plugins/backend-cpu/conv.h"
 
-/* A block of small rows and the big rows that they meet: twice read a tap, so in the first-level cache where
- * nothing is copied, in the second-level one where the copy should be long. */
-enum { NEAR_BYTES = 48 << 10, COPIED_BYTES = 256 << 10, MOST_BLOCK_BYTES = 1 << 20 };
+/* A block of small rows and the big rows that they meet, read with every tap: in the second-level cache, with room for
+ * the next one; the longer the sums, the fewer the loads and stores of the results. */
+enum { NEAR_BYTES = 128 << 10, COPIED_BYTES = 256 << 10, MOST_BLOCK_BYTES = 1 << 20 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -41,7 +41,8 @@ static sizes plan_block(const cpu_conv *c) {
     s = next;
     ++rows;
   }
-  return s;
+  const int64_t blocks = most(1, ceil_div(w->out[1], rows));
+  return rows > 1 ? sizes_of(c, ceil_div(w->out[1], blocks), columns) : s;
 }
 
 bool cpu_conv_direct_weight_suits(const cpu_conv *c) {
@@ -92,6 +93,8 @@ typedef struct meeting {
   grid small, big;
   int64_t z, y[2], x[2]; /* of small */
   char *to;
+  const char *small_data, *big_data;
+  int64_t next_small, small_bytes, next_big, big_bytes; /* what to ask for, from those on */
 } meeting;
 
 /* The small coordinates within [low, high) whose big one under the tap lies inside the image; the big one of
@@ -108,7 +111,7 @@ static void add_tap(const meeting *m, int64_t td, int64_t th, int64_t tw) {
   const cpu_conv *c = m->c;
   const cpu_window *w = &c->window;
   int64_t low[3] = {m->z, m->y[0], m->x[0]}, high[3] = {m->z + 1, m->y[1], m->x[1]}, big[3];
-  const int64_t tap[3] = {td, th, tw};
+  const int64_t tap[3] = {td, th, tw}, t = (td * w->kernel[1] + th) * w->kernel[2] + tw;
   for (int i = 0; i < 3; ++i)
     if (!inside(w, i, tap[i], &low[i], &high[i], &big[i])) return;
   const cpu_conv_sum s = {.rows = high[1] - low[1],
@@ -119,11 +122,12 @@ static void add_tap(const meeting *m, int64_t td, int64_t th, int64_t tw) {
                           .big_step = m->big.column * w->stride[2],
                           .small_channels = c->rows,
                           .big_channels = w->channels,
-                          .to_row = c->columns};
+                          .to_row = c->columns,
+                          .ahead = {cpu_conv_ahead(m->small_data, m->next_small, m->small_bytes, t, c->taps),
+                                    cpu_conv_ahead(m->big_data, m->next_big, m->big_bytes, t, c->taps)}};
   const int64_t small_at =
       low[0] * m->small.slice + low[1] * m->small.row + low[2] * m->small.column - m->small.origin;
   const int64_t big_at = big[0] * m->big.slice + big[1] * m->big.row + big[2] * m->big.column - m->big.origin;
-  const int64_t t = (td * w->kernel[1] + th) * w->kernel[2] + tw;
   c->tile->sum(&s, m->small.data + small_at * (int64_t)c->size, m->big.data + big_at * (int64_t)c->size,
                m->to + (size_t)(t * w->channels) * c->size);
 }
@@ -136,6 +140,23 @@ static void big_range(const cpu_window *w, int dim, int64_t low, int64_t high, i
       (high - 1) * w->stride[dim] - w->padding[dim] + (w->kernel[dim] - 1) * w->dilation[dim] + 1;
   *out_low = least(most(first, 0), w->in[dim]);
   *out_high = most(least(until, w->in[dim]), *out_low);
+}
+
+/* What comes next (see the note in per-isa/conv_tile.inc): as many rows again where they follow in memory, those of big
+ * further on by a kernel, so that the next image's first ones are among them; or the next image where blocks are
+ * images. read: the slices and rows of big that the block reads end there. */
+static void find_next(meeting *m, const int64_t *read) {
+  const cpu_conv *c = m->c;
+  const cpu_window *w = &c->window;
+  const int64_t rows = m->y[1] - m->y[0], size = (int64_t)c->size,
+                small_row = w->out[2] * c->small_channels * size, big_row = w->in[2] * c->big_channels * size;
+  const bool whole = w->out[0] == 1 && rows == w->out[1] && m->x[1] - m->x[0] == w->out[2];
+  if (c->groups > 1 || !(c->last || whole)) return;
+  const int64_t reach = (w->kernel[1] - 1) * w->dilation[1];
+  m->small_bytes = rows * small_row;
+  m->big_bytes = whole ? w->in[0] * w->in[1] * big_row : rows * w->stride[1] * big_row;
+  m->next_small = (m->z * w->out[1] + m->y[1]) * small_row;
+  m->next_big = whole ? m->big_bytes : ((read[0] - 1) * w->in[1] + read[1] + reach) * big_row;
 }
 
 void cpu_conv_direct_weight(const cpu_conv_work *work, int64_t group, int64_t first, int64_t until, char *to,
@@ -153,9 +174,16 @@ void cpu_conv_direct_weight(const cpu_conv_work *work, int64_t group, int64_t fi
         for (int64_t x = 0; x < w->out[2]; x += s.columns) {
           int64_t low[3] = {z, y, x},
                   high[3] = {z + 1, least(y + s.rows, w->out[1]), least(x + s.columns, w->out[2])};
-          meeting m = {.c = c, .z = z, .y = {y, high[1]}, .x = {x, high[2]}, .to = to};
+          meeting m = {.c = c,
+                       .z = z,
+                       .y = {y, high[1]},
+                       .x = {x, high[2]},
+                       .to = to,
+                       .small_data = small,
+                       .big_data = big};
           m.small = part_of(c, small, w->out, c->rows, c->small_channels, low, high, scratch);
           for (int i = 0; i < 3; ++i) big_range(w, i, low[i], high[i], &low[i], &high[i]);
+          find_next(&m, high);
           m.big = part_of(c, big, w->in, w->channels, c->big_channels, low, high,
                           scratch + (size_t)s.small * c->size);
           for (int64_t d = 0; d < w->kernel[0]; ++d)

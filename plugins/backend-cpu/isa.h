@@ -190,12 +190,20 @@ typedef struct cpu_conv_fns {
 
 /* Convolution in register tiles; see Note [Convolution without columns]. Steps and offsets in elements. */
 
+/* Memory that tiles ask for while they compute; see Note [What comes next] in per-isa/conv_tile.inc. An address
+ * only: it may lie beyond what there is. */
+typedef struct cpu_ahead {
+  uintptr_t at;
+  int64_t bytes;
+} cpu_ahead;
+
 /* n positions of an output row and up to `panel` output channels: position i reads source[from[t] + i * step + c] for
  * each tap t and channel c, and writes `width` elements at i * out_step. */
 typedef struct cpu_conv_row {
   int64_t n, step, out_step, width;
   int64_t channels, taps;
   const int64_t *from, *weight; /* of each tap: in the source; in the panel, which is [tap][channel][panel] */
+  cpu_ahead ahead[2];
 } cpu_conv_row;
 
 /* to[r * to_row + c] += the sum over `rows` rows of n positions of small[.. + r] * big[.. + c]. */
@@ -203,6 +211,7 @@ typedef struct cpu_conv_sum {
   int64_t rows, n, small_row, big_row, small_step, big_step;
   int64_t small_channels, big_channels; /* sum: big_channels is a multiple of `panel` */
   int64_t to_row;
+  cpu_ahead ahead[2];
 } cpu_conv_sum;
 
 typedef struct cpu_conv_tile {

@@ -17,6 +17,28 @@ enum { TILE_MR = 6 };
 #define TILE_HEIGHTS(M) M(1) M(2) M(3) M(4) M(5) M(6)
 #endif
 
+/* What is asked for, and how many lines at a time; Note [What comes next]. */
+typedef struct asking {
+  uintptr_t at[2];
+  int64_t lines[2];
+} asking;
+
+static asking asking_of(const cpu_ahead *ahead, int64_t times) {
+  asking a;
+  for (int i = 0; i < 2; ++i) {
+    const int64_t lines = (ahead[i].bytes + 63) / 64;
+    a.at[i] = ahead[i].at;
+    a.lines[i] = times ? (lines + times - 1) / times : 0;
+  }
+  return a;
+}
+
+static inline void ask(asking *a) {
+  for (int i = 0; i < 2; ++i)
+    for (int64_t n = a->lines[i]; n > 0; --n, a->at[i] += 64)
+      __builtin_prefetch((const void *)a->at[i], 0, 2);
+}
+
 #define T         float
 #define V         vf
 #define NAME(x)   CPU_PASTE(f32, x)
