@@ -2,18 +2,20 @@
  *
  * One optimiser step over one contiguous tensor: every array is read and written once. The arithmetic is
  * that of the unfused formulas in the element type; numbers that depend on the step alone come precomputed
- * in cpu_step.
+ * in cpu_step. The usual float32 steps may have a way of their own (QUICK: true if it did the step), optim_vector.h.
  */
 #include "plugins/backend-cpu/per-isa/math.h"
+#include "plugins/backend-cpu/per-isa/optim_vector.h"
 #include "plugins/backend-cpu/per-isa/per_isa.h"
 
 /* Adam (weight decay into the gradient) and AdamW (decoupled: param shrinks first). correction1 = 1 -
  * beta1^t, correction2_sqrt = sqrt(1 - beta2^t). */
-#define ADAM(name, T, P)                                                                                \
+#define ADAM(name, T, P, QUICK)                                                                         \
   void CPU_FN(cpu_adam_##name)(const cpu_step *s, void *param, const void *grad, void *exp_avg,         \
                                void *exp_avg_sq, void *max_exp_avg_sq, int64_t n) {                     \
     T *p = param, *m = exp_avg, *v = exp_avg_sq, *most = s->amsgrad ? max_exp_avg_sq : exp_avg_sq;      \
     const T *g = grad;                                                                                  \
+    if (QUICK) return;                                                                                  \
     const T b1 = (T)s->beta1, b2 = (T)s->beta2, rest1 = (T)(1 - s->beta1), rest2 = (T)(1 - s->beta2);   \
     const T step = (T)(s->lr / s->correction1), scale2 = (T)(1 / s->correction2_sqrt), eps = (T)s->eps; \
     const T keep = (T)(s->decoupled ? 1 - s->lr * s->weight_decay : 1);                                 \
@@ -29,8 +31,8 @@
       p[i] = x - step * mi / (P##_sqrt(top) * scale2 + eps);                                            \
     }                                                                                                   \
   }
-ADAM(f32, float, f32)
-ADAM(f64, double, f64)
+ADAM(f32, float, f32, adam_quickly(s, p, g, m, v, n))
+ADAM(f64, double, f64, false)
 
 /* b = momentum * b + (1 - dampening) * d; the first step sets b = d. Without momentum b is not touched. */
 #define SGD(name, T)                                                                                   \
@@ -58,12 +60,13 @@ SGD(f64, double)
 
 /* sq = alpha sq + (1 - alpha) d^2; the step is d / (sqrt(sq - ga^2) + eps), or the momentum buffer that gathers it. ga,
  * the mean of the gradients, is there if the step is centred; rounding may leave sq - ga^2 below 0, where it is 0. */
-#define RMSPROP(name, T, P)                                                                           \
+#define RMSPROP(name, T, P, QUICK)                                                                    \
   void CPU_FN(cpu_rmsprop_##name)(const cpu_step *s, void *param, const void *grad, void *square_avg, \
                                   void *grad_avg, void *momentum_buffer, int64_t n) {                 \
     T *p = param, *sq = square_avg, *ga = grad_avg ? grad_avg : square_avg;                           \
     T *b = momentum_buffer ? momentum_buffer : square_avg;                                            \
     const T *g = grad;                                                                                \
+    if (QUICK) return;                                                                                \
     const T lr = (T)s->lr, alpha = (T)s->beta2, rest = (T)(1 - s->beta2), eps = (T)s->eps;            \
     const T decay = (T)s->weight_decay, sign = (T)s->grad_scale, momentum = (T)s->momentum;           \
     const int centered = grad_avg != 0, gathers = momentum_buffer != 0;                               \
@@ -79,5 +82,5 @@ SGD(f64, double)
       p[i] -= lr * step;                                                                              \
     }                                                                                                 \
   }
-RMSPROP(f32, float, f32)
-RMSPROP(f64, double, f64)
+RMSPROP(f32, float, f32, rmsprop_quickly(s, p, g, sq, grad_avg, momentum_buffer, n))
+RMSPROP(f64, double, f64, false)
