@@ -27,7 +27,7 @@ typedef struct tni_kernel {
   void *user;
   tn_dtype_mask dtypes;
   uint32_t max_rank;
-  int64_t min_numel; /* of the largest operand or result */
+  int64_t min_numel, max_numel; /* of the largest operand or result */
   uint32_t flags;
   int32_t priority;
   uint32_t root_order;  /* of the plugin's search root */

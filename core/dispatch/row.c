@@ -167,7 +167,7 @@ static tn_kernel_fn entry_of(const tn_op *op, uint8_t bit, const tni_kernel *con
 
 static void fast_fill(tni_cell *cell, const tn_op *f, const tni_kernel *k) {
   if (k->max_args < f->n_args) return;
-  if (k->max_rank < TN_MAX_RANK || k->min_numel > 0 ||
+  if (k->max_rank < TN_MAX_RANK || k->min_numel > 0 || k->max_numel < INT64_MAX ||
       (k->flags & (TN_KERNEL_CONTIGUOUS | TN_KERNEL_NONDETERMINISTIC)))
     return;
   cell->fast_dtypes = (uint32_t)(k->dtypes & TN_DTYPES_FLOAT);

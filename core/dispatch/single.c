@@ -54,7 +54,7 @@ static inline __attribute__((always_inline)) tn_status run_providers(tn_call *ca
   call->core = none;
   for (; chain < end && status == TN_DECLINED; ++chain) {
     const tni_kernel *k = *chain;
-    if (numel < k->min_numel || !(k->dtypes & TN_DTYPE_BIT(dtype)) || rank > k->max_rank) continue;
+    if (numel < k->min_numel || numel > k->max_numel || !(k->dtypes & TN_DTYPE_BIT(dtype)) || rank > k->max_rank) continue;
     call->user = k->user;
     status = k->fn(call, args, out);
     if (TNI_LIKELY(call->core == none)) continue;

@@ -278,7 +278,7 @@ tn_status tni_step_providers(tn_call *call, tni_step *step, const tn_meta *meta,
   bool deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0;
   for (uint32_t i = 0; i < cell->n_chain; ++i) {
     const tni_kernel *k = cell->chain[i];
-    if (most.numel < k->min_numel || tni_kernel_refuses(k, dtype, most.rank, deterministic) ||
+    if (most.numel < k->min_numel || most.numel > k->max_numel || tni_kernel_refuses(k, dtype, most.rank, deterministic) ||
         !knows_arguments(k, step->op, args))
       continue;
     call->user = k->user;

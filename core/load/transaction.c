@@ -161,6 +161,7 @@ static tni_kernel *copy_kernel(const tni_plugin *p, const tn_kernel_def *def, in
                     .dtypes = def->dtypes ? def->dtypes : ~(tn_dtype_mask)0,
                     .max_rank = def->max_rank ? def->max_rank : TN_MAX_RANK,
                     .min_numel = def->min_numel,
+                    .max_numel = def->max_numel ? def->max_numel : INT64_MAX,
                     .flags = def->flags,
                     .priority = def->priority,
                     .root_order = p->root_order,

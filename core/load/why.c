@@ -50,12 +50,13 @@ static tn_status collect_chain(answer *a, uint8_t bit) {
 
 /* "backend-cpu (priority 0, op_binary.c:12)" */
 static tn_status say_kernel(const answer *a, const tni_kernel *k, const char *verdict, const char *why) {
-  char limit[32] = "", least[64] = "";
+  char limit[32] = "", least[64] = "", most[64] = "";
   if (k->max_rank < TN_MAX_RANK) snprintf(limit, sizeof limit, ", up to rank %u", k->max_rank);
   if (k->min_numel > 1) snprintf(least, sizeof least, ", from %lld elements on", (long long)k->min_numel);
-  return say(a, "%s on %s for %s: %s%s (priority %d%s, %s:%u)%s%s", a->op->name, a->device,
+  if (k->max_numel < INT64_MAX) snprintf(most, sizeof most, ", up to %lld elements", (long long)k->max_numel);
+  return say(a, "%s on %s for %s: %s%s (priority %d%s, %s:%u)%s%s%s", a->op->name, a->device,
              tn_dtype_name(a->dtype), k->plugin, verdict, (int)k->priority, limit, k->file ? k->file : "?",
-             k->line, least, why);
+             k->line, least, most, why);
 }
 
 static tn_status say_chain(const answer *a, bool *out_found) {

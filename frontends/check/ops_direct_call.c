@@ -160,6 +160,7 @@ static bool is_in_claim(const tni_direct_call *call, tn_dtype tested) {
     numel = v->numel > numel ? v->numel : numel;
   }
   if (numel < call->kernel->min_numel) return false;
+  if (call->kernel->max_numel && numel > call->kernel->max_numel) return false;
   if (call->kernel->max_rank && rank > call->kernel->max_rank) return false;
   const tni_direct_tensor *first = call->n_out ? call->targets[0] : NULL;
   tn_dtype result = first ? first->view.dtype : tested;

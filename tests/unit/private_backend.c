@@ -92,6 +92,7 @@ void private_kernel_add(const char *op, const char *device, tni_kernel *kernel) 
   kernel->bit = (uint8_t)tni_key_find(device);
   if (!kernel->dtypes) kernel->dtypes = TN_DTYPES_ALL;
   if (!kernel->max_rank) kernel->max_rank = TN_MAX_RANK;
+  if (!kernel->max_numel) kernel->max_numel = INT64_MAX;
   if (!kernel->max_args) kernel->max_args = found->n_args;
   if (!kernel->plugin) kernel->plugin = "private";
   kernel->file = __FILE__;

@@ -172,6 +172,31 @@ TN_TEST(dispatch_claims, who_declines_small_calls_is_not_asked_for_them) {
   private_kernel_remove("add.Tensor", &any_add);
 }
 
+TN_TEST(dispatch_claims, who_leaves_large_calls_is_not_asked_for_them) {
+  static tni_kernel small = {.fn = decline, .priority = 2, .max_numel = 3}, any = {.fn = product_of_rows};
+  static tni_kernel small_add = {.fn = decline, .priority = 2, .max_numel = 3},
+                    any_add = {.fn = add_without_alpha, .priority = 1};
+  (void)lab();
+  private_kernel_add("mm", "lab", &small);
+  private_kernel_add("mm", "lab", &any);
+  TN_CHECK_INT(asked_for_product(3), 4); /* fresh and into a tensor: both kernels */
+  TN_CHECK_INT(asked_for_product(4), 2);
+  private_kernel_remove("mm", &small);
+  private_kernel_remove("mm", &any);
+  private_kernel_add("add.Tensor", "lab", &small_add);
+  private_kernel_add("add.Tensor", "lab", &any_add);
+  for (tn_dim n = 3; n <= 4; ++n) {
+    tn_tensor *x = vector(lab(), n), *y;
+    calls = 0;
+    TN_CHECK_OK(tn_add(x, x, tn_int(1), &y));
+    TN_CHECK_INT(calls, n < 4 ? 2 : 1);
+    tn_tensor_release(y);
+    tn_tensor_release(x);
+  }
+  private_kernel_remove("add.Tensor", &small_add);
+  private_kernel_remove("add.Tensor", &any_add);
+}
+
 /* ------------------------------------------------------------------ contiguous copies */
 
 static bool all_contiguous;

@@ -84,7 +84,7 @@ TN_LAYOUT_AT(struct tn_call, keys, 64);
 TN_LAYOUT_AT(struct tn_call, core, 72);
 TN_LAYOUT_AT(struct tn_call, reserved, 80);
 
-TN_LAYOUT_GROWS(struct tn_kernel_def, 88);
+TN_LAYOUT_GROWS(struct tn_kernel_def, 96);
 TN_LAYOUT_AT(struct tn_kernel_def, struct_size, 0);
 TN_LAYOUT_AT(struct tn_kernel_def, priority, 4);
 TN_LAYOUT_AT(struct tn_kernel_def, op, 8);
@@ -99,6 +99,7 @@ TN_LAYOUT_AT(struct tn_kernel_def, file, 64);
 TN_LAYOUT_AT(struct tn_kernel_def, line, 72);
 TN_LAYOUT_AT(struct tn_kernel_def, reserved, 76);
 TN_LAYOUT_AT(struct tn_kernel_def, min_numel, 80);
+TN_LAYOUT_AT(struct tn_kernel_def, max_numel, 88);
 
 TN_LAYOUT_SIZE(struct tn_memory, 24);
 TN_LAYOUT_AT(struct tn_memory, mem, 0);

@@ -109,6 +109,9 @@ typedef struct tn_kernel_def {
   /* 1.2. Elements of the largest tensor of a call, operand or result, from which on it is worth asking: what the kernel would
    * decline for its size anyway. Not asked below. 0: any. */
   int64_t min_numel;
+  /* 1.2. Elements of that tensor up to which it is asked: a kernel made for small calls stands first by its priority and leaves
+   * larger ones to others, such as a second kernel of the same plugin. Not asked above. 0: any. An older host asks for all. */
+  int64_t max_numel;
   TN_FUTURE_FIELD
 } tn_kernel_def;
 
