@@ -66,7 +66,8 @@ TN_TEST(autograd_record, formula_beats_body_and_the_kernel_runs) {
                                       .body = times_three,
                                       .grad = &hundred_def};
   static tni_kernel kernel = {
-      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
+      .max_numel = INT64_MAX, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = call(&def, &kernel, x);
   VALUES(y, 2, 3);
@@ -94,7 +95,8 @@ TN_TEST(autograd_record, body_without_formula_is_recorded_by_its_parts) {
                                       .meta = like_self,
                                       .body = times_three};
   static tni_kernel kernel = {
-      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
+      .max_numel = INT64_MAX, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = call(&def, &kernel, x);
   VALUES(y, 3, 6); /* grad needed: the body, although there is a kernel */
@@ -110,7 +112,8 @@ TN_TEST(autograd_record, neither_raises_at_backward) {
   static const tn_operator_def def = {
       .struct_size = sizeof def, .schema = "t_none(Tensor self) -> Tensor", .meta = like_self};
   static tni_kernel kernel = {
-      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK, .max_args = 1};
+      .fn = add_one, .plugin = "tests", .dtypes = TN_DTYPES_ALL, .max_rank = TN_MAX_RANK,
+      .max_numel = INT64_MAX, .max_args = 1};
   tn_scope *scope = open_scope();
   tn_tensor *x = LEAF(1, 2), *y = total(call(&def, &kernel, x));
   TN_CHECK(tn_requires_grad(y));
