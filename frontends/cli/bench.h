@@ -2,7 +2,7 @@
  *
  * The benchmark frame: a suite is a table of cases; a case is set up once, then run in blocks. A block
  * reports the nanoseconds of what it measures, so a case may leave out its own preparation (a graph before
- * backward). Beside a large case its ceiling runs: what a bare loop of this machine reaches (bench_ceiling.h).
+ * backward). Beside a case its ceiling runs: what a bare loop of this machine reaches (bench_ceiling.h).
  */
 #ifndef TENON_CLI_BENCH_H
 #define TENON_CLI_BENCH_H
@@ -32,7 +32,7 @@ typedef struct tni_bench_case {
   tn_status (*run)(tni_bench *bench, int64_t n, double *out_ns);
   tn_status (*call)(tni_bench *bench);
   tni_ceiling_kind ceiling;
-  double work; /* bytes or flops of one run, for the ceiling of a case that is no rate */
+  double work; /* bytes or flops of one run, or 1, for the ceiling of a case that is no rate */
 } tni_bench_case;
 
 typedef struct tni_bench_suite {
@@ -55,7 +55,7 @@ tn_status tni_bench_ceiling(const tni_bench_case *which, tni_ceiling **out_ceili
  * that hold its own data: a case at memory runs once before it is timed, as the ceiling's loops do. */
 tn_status tni_bench_block(tni_bench *bench, tni_ceiling *ceiling, int64_t n, double *out_ns,
                           double *out_ceiling);
-/* Bytes or flops of one run. */
+/* Bytes or flops of one run; 1 where the ceiling counts runs. */
 double tni_bench_work(const tni_bench_case *which);
 
 /* Answers requests on stdin until it ends (bench_serve.c). An exit status. */

@@ -3,8 +3,9 @@
  * Suite autograd: what recording and running a graph cost, on tensors of one element, an operator.
  */
 #include "frontends/cli/bench.h"
+#include "frontends/cli/bench_floor.h"
 
-enum { CHAIN = 1000 };
+enum { CHAIN = TNI_FLOOR_CHAIN };
 
 static tn_status two(tni_bench *b) {
   const tn_dim one = 1;
@@ -85,10 +86,10 @@ static tn_status mul_backward(tni_bench *b) {
 }
 
 static const tni_bench_case cases[] = {
-    {"chain_forward", "ns", 1.0 / CHAIN, false, CHAIN, two, chain_forward, NULL, TNI_CEILING_NONE, 0},
-    {"chain_backward", "ns", 1.0 / CHAIN, false, CHAIN, two, chain_backward, NULL, TNI_CEILING_NONE, 0},
-    {"fan_forward", "ns", 1.0 / CHAIN, false, CHAIN, two, fan_forward, NULL, TNI_CEILING_NONE, 0},
-    {"fan_backward", "ns", 1.0 / CHAIN, false, CHAIN, two, fan_backward, NULL, TNI_CEILING_NONE, 0},
-    {"mul_backward", "ns", 1, false, 1, two, NULL, mul_backward, TNI_CEILING_NONE, 0},
+    {"chain_forward", "ns", 1.0 / CHAIN, false, CHAIN, two, chain_forward, NULL, TNI_CEILING_CHAIN_FORWARD, 1},
+    {"chain_backward", "ns", 1.0 / CHAIN, false, CHAIN, two, chain_backward, NULL, TNI_CEILING_CHAIN_BACKWARD, 1},
+    {"fan_forward", "ns", 1.0 / CHAIN, false, CHAIN, two, fan_forward, NULL, TNI_CEILING_FAN_FORWARD, 1},
+    {"fan_backward", "ns", 1.0 / CHAIN, false, CHAIN, two, fan_backward, NULL, TNI_CEILING_FAN_BACKWARD, 1},
+    {"mul_backward", "ns", 1, false, 1, two, NULL, mul_backward, TNI_CEILING_NODE, 1},
     {0}};
 const tni_bench_suite tni_bench_autograd = {"autograd", cases};

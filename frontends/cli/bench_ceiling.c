@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "frontends/cli/bench.h"
+#include "frontends/cli/bench_floor.h"
 #include "frontends/cli/bench_loops.h"
 
 enum { STREAMS = 3, FMA_N = 1 << 20, HUGE_PAGE = 2 << 20 };
@@ -29,6 +30,8 @@ struct tni_ceiling {
   float *stream[STREAMS];
   double work; /* bytes or flops of one pass over all shares */
   bool fma;
+  tni_floor *floor;  /* or NULL: the loops alone */
+  double floor_work; /* of one run of it; flops if fma */
   /* What a block does; passes 0: touch. Written before its threads start. */
   tni_loop loop;
   int64_t passes;
@@ -136,25 +139,39 @@ static tn_status take_memory(tni_ceiling *c, size_t n) {
   return timed(c, NULL, 0, &ns);
 }
 
-tn_status tni_ceiling_new(tni_ceiling_kind kind, double bytes, int threads, tni_ceiling **out_ceiling) {
-  tni_ceiling *c = calloc(1, sizeof *c + (size_t)threads * sizeof *c->workers);
-  if (!c) return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: a ceiling of %d threads", threads);
-  *out_ceiling = c;
-  c->threads = threads;
-  c->fma = kind == TNI_CEILING_FMA;
+static tn_status take_loops(tni_ceiling *c, tni_ceiling_kind kind, double bytes) {
   choose(c, kind);
   size_t n = share(c, c->fma ? 1 : (size_t)(bytes / (double)sizeof(float)) / (size_t)streams_of(kind));
-  c->work = c->fma ? 2.0 * FMA_N * TNI_LOOP_FMA_CHAINS * threads
+  c->work = c->fma ? 2.0 * FMA_N * TNI_LOOP_FMA_CHAINS * c->threads
                    : (double)n * (double)sizeof(float) * streams_of(kind);
   return take_memory(c, n);
 }
 
+tn_status tni_ceiling_new(tni_ceiling_kind kind, double work, int threads, tni_ceiling **out_ceiling) {
+  tni_floor *floor;
+  TN_TRY(tni_floor_new(kind, &floor));
+  if (floor) threads = 1;
+  tni_ceiling *c = calloc(1, sizeof *c + (size_t)threads * sizeof *c->workers);
+  if (!c) {
+    tni_floor_free(floor);
+    return tn_fail(TN_ERR_OUT_OF_MEMORY, "out of memory: a ceiling of %d threads", threads);
+  }
+  *out_ceiling = c;
+  c->threads = threads;
+  c->floor = floor;
+  c->floor_work = work;
+  c->fma = kind == TNI_CEILING_FMA || kind == TNI_CEILING_CALL_MM;
+  return floor && !c->fma ? TN_OK : take_loops(c, kind, work);
+}
+
 void tni_ceiling_free(tni_ceiling *c) {
-  for (int s = 0; c && s < STREAMS; s++) free(c->stream[s]);
+  if (!c) return;
+  for (int s = 0; s < STREAMS; s++) free(c->stream[s]);
+  tni_floor_free(c->floor);
   free(c);
 }
 
-tn_status tni_ceiling_run(tni_ceiling *c, double block_ns, double *out_rate) {
+static tn_status loops_run(tni_ceiling *c, double block_ns, double *out_rate) {
   *out_rate = 0.0;
   for (int i = 0; i < 2 && c->loops[i]; i++) {
     double ns = 0.0;
@@ -165,5 +182,16 @@ tn_status tni_ceiling_run(tni_ceiling *c, double block_ns, double *out_rate) {
     double rate = c->work * (double)passes / ns;
     if (rate > *out_rate) *out_rate = rate;
   }
+  return TN_OK;
+}
+
+/* A floor's time and, where it comes with multiply-adds, theirs on top. */
+tn_status tni_ceiling_run(tni_ceiling *c, double block_ns, double *out_rate) {
+  double ns, rate = 0.0;
+  if (!c->floor) return loops_run(c, block_ns, out_rate);
+  *out_rate = 0.0;
+  TN_TRY(tni_floor_run(c->floor, block_ns, &ns));
+  if (c->fma) TN_TRY(loops_run(c, block_ns, &rate));
+  *out_rate = c->floor_work / (ns + (c->fma ? c->floor_work / rate : 0.0));
   return TN_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Suite dispatch: what one small call costs through the C API, result made and freed. Tensors have one
- * element unless the name says otherwise, so that the kernel costs next to nothing.
+ * element unless the name says otherwise, so that the kernel costs next to nothing. Ceilings: bench_floor.c,
+ * Note [The least of a call].
  */
 #include "frontends/cli/bench.h"
 
@@ -93,14 +94,14 @@ static tn_status run_add_inplace(tni_bench *b, int64_t n, double *out_ns) {
 }
 
 static const tni_bench_case cases[] = {
-    {"add_1_nograd", "ns", 1, false, 1, two, run_add, NULL, TNI_CEILING_NONE, 0},
-    {"add_1_grad", "ns", 1, false, 1, two_grad, run_add, NULL, TNI_CEILING_NONE, 0},
-    {"add_1_layer", "ns", 1, false, 1, two_below_layer, run_add, NULL, TNI_CEILING_NONE, 0},
-    {"view_1", "ns", 1, false, 1, two, run_view, NULL, TNI_CEILING_NONE, 0},
-    {"empty_1", "ns", 1, false, 1, two, run_empty, NULL, TNI_CEILING_NONE, 0},
-    {"add_inplace_1", "ns", 1, false, 1, two, run_add_inplace, NULL, TNI_CEILING_NONE, 0},
-    {"sum_1", "ns", 1, false, 1, two, run_sum, NULL, TNI_CEILING_NONE, 0},
-    {"mm_2x2", "ns", 1, false, 2, matrices, run_mm, NULL, TNI_CEILING_NONE, 0},
-    {"mm_16x16", "ns", 1, false, 16, matrices, run_mm, NULL, TNI_CEILING_NONE, 0},
+    {"add_1_nograd", "ns", 1, false, 1, two, run_add, NULL, TNI_CEILING_CALL_ADD, 1},
+    {"add_1_grad", "ns", 1, false, 1, two_grad, run_add, NULL, TNI_CEILING_CALL_RECORD, 1},
+    {"add_1_layer", "ns", 1, false, 1, two_below_layer, run_add, NULL, TNI_CEILING_CALL_LAYER, 1},
+    {"view_1", "ns", 1, false, 1, two, run_view, NULL, TNI_CEILING_CALL_VIEW, 1},
+    {"empty_1", "ns", 1, false, 1, two, run_empty, NULL, TNI_CEILING_CALL_EMPTY, 1},
+    {"add_inplace_1", "ns", 1, false, 1, two, run_add_inplace, NULL, TNI_CEILING_CALL_IN_PLACE, 1},
+    {"sum_1", "ns", 1, false, 1, two, run_sum, NULL, TNI_CEILING_CALL_SUM, 1},
+    {"mm_2x2", "ns", 1, false, 2, matrices, run_mm, NULL, TNI_CEILING_CALL_MM, 2 * 2 * 2 * 2},
+    {"mm_16x16", "ns", 1, false, 16, matrices, run_mm, NULL, TNI_CEILING_CALL_MM, 2 * 16 * 16 * 16},
     {0}};
 const tni_bench_suite tni_bench_dispatch = {"dispatch", cases};

@@ -76,16 +76,15 @@ static tn_status warm_again(tni_bench *bench) {
 
 tn_status tni_bench_block(tni_bench *bench, tni_ceiling *ceiling, int64_t n, double *out_ns,
                           double *out_ceiling) {
-  tni_ceiling_kind kind = bench->which->ceiling;
   if (ceiling) TN_TRY(tni_ceiling_run(ceiling, ceiling_block_ns, out_ceiling));
-  if (ceiling && kind != TNI_CEILING_FMA) TN_TRY(warm_again(bench));
+  if (ceiling && tni_ceiling_is_memory(bench->which->ceiling)) TN_TRY(warm_again(bench));
   return tni_bench_run(bench, n, out_ns);
 }
 
 /* What was measured: the best of all blocks. */
 typedef struct outcome {
   double ns;      /* of one run */
-  double ceiling; /* bytes or flops a nanosecond; 0: none */
+  double ceiling; /* bytes, flops or runs a nanosecond; 0: none */
 } outcome;
 
 static tn_status measure_block(tni_bench *bench, tni_ceiling *ceiling, int64_t n, outcome *best) {
@@ -261,7 +260,8 @@ const tni_command tni_cmd_bench = {
     0,
     1,
     "Measures; prints the best of at least 30 blocks of each case.\n"
-    "Large ones also say the share reached of a ceiling: bare loops over memory, or of multiply-adds,\n"
-    "in the same run.\n"
+    "Beside it the share reached of a ceiling, measured in the same run: bare loops over memory, or of\n"
+    "multiply-adds; for a small call, a node of a graph and a process the least that one has to do\n"
+    "(a call through a table, a block off a free list, a result written; `true`).\n"
     "SUITE: " SUITES "; all if left out.",
     run_bench};
