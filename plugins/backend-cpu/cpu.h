@@ -150,6 +150,7 @@ typedef struct cpu_ew {
   tn_dtype_mask dtypes; /* compute dtypes */
   int64_t grain;
   uint8_t n_tensors, n_scalars;
+  uint8_t divisor;           /* number of the operand that integers are divided by + 1 (numbers after tensors), or 0 */
   bool to_bool;              /* the result is bool, whatever the inputs */
   tn_dtype flat[CPU_DTYPES]; /* result dtype where the loop takes the operands as they lie, else NONE */
   cpu_ew_fn fns[CPU_DTYPES]; /* halves: the float32 loop */

@@ -9,6 +9,8 @@
  * The loops hold no sums across elements and are compiled without contraction, so an element's bits are the
  * same in a vector body, in its tail, in a block and on any thread.
  */
+#include <stdatomic.h>
+
 #include "plugins/backend-cpu/cpu.h"
 #include "plugins/backend-cpu/ew_index.h"
 
@@ -160,6 +162,71 @@ RUNS(2)
 RUNS(3)
 RUNS(4)
 
+/* ------------------------------------------------------------------ integers divided by 0 */
+
+typedef struct divisors {
+  tn_dtype dtype, compute;
+  _Atomic bool has_zero;
+} divisors;
+
+#define ZERO_AMONG(T)                                                  \
+  static bool zero_among_##T(const void *data, int64_t n) {            \
+    const T *p = data;                                                 \
+    int found = 0;                                                     \
+    for (int64_t i = 0; i < n; ++i) found |= p[i] == 0;                \
+    return found;                                                      \
+  }
+ZERO_AMONG(uint8_t)
+ZERO_AMONG(uint16_t)
+ZERO_AMONG(uint32_t)
+ZERO_AMONG(uint64_t)
+
+static bool zero_among(tn_dtype dtype, const void *data, int64_t n) {
+  switch (tn_kit_dtype_size(dtype)) {
+    case 1: return zero_among_uint8_t(data, n);
+    case 2: return zero_among_uint16_t(data, n);
+    case 4: return zero_among_uint32_t(data, n);
+    default: return zero_among_uint64_t(data, n);
+  }
+}
+
+static void look_for_zero(void *ctx, char **data, const int64_t *strides, int64_t n) {
+  divisors *d = ctx;
+  const int64_t size = (int64_t)tn_kit_dtype_size(d->compute), stride = strides[0];
+  const bool direct = d->dtype == d->compute && stride == size;
+  if (stride == 0) n = 1;
+  bool found = false;
+  for (int64_t i = 0, m; i < n && !found; i += m) {
+    ew_block block;
+    m = TN_DIM_MIN(n - i, CPU_BLOCK);
+    if (!direct) cpu_read(block, d->compute, data[0] + i * stride, d->dtype, stride, m);
+    found = zero_among(d->compute, direct ? data[0] + i * stride : (const char *)block, m);
+  }
+  if (found) atomic_store_explicit(&d->has_zero, true, memory_order_relaxed);
+}
+
+/* Divisors are looked at before the first result is written, so a refused call in place leaves everything as it was; beside
+ * the division this costs little, and the loops need no test that would go through them. */
+static tn_status check_divisor(const cpu_ew *ew, const tn_value *args, tn_value *out) {
+  const tn_view *operands[1 + CPU_EW_INPUTS];
+  cpu_scalar scalars[CPU_EW_SCALARS];
+  const uint32_t k = ew->divisor - 1u;
+  collect(ew, args, out, operands, scalars);
+  divisors d = {.compute = operands[1]->dtype};
+  if (!tn_kit_dtype_is_int(d.compute) || operands[0]->numel == 0) return TN_OK;
+  if (k < ew->n_tensors) {
+    d.dtype = operands[1 + k]->dtype;
+    TN_TRY(tn_iter_each(0, 1, &operands[1 + k], CPU_GRAIN, look_for_zero, &d));
+  } else {
+    uint64_t number[1];
+    cpu_put_scalar(number, d.compute, &scalars[k - ew->n_tensors]);
+    d.has_zero = zero_among(d.compute, number, 1);
+  }
+  if (!d.has_zero) return TN_OK;
+  return TN_FAIL(TN_ERR_INVALID_ARGUMENT, "expected no 0 among the divisors, since %s has no infinity",
+                 tn_kit_dtype_name(d.compute));
+}
+
 /* ------------------------------------------------------------------ registration */
 
 #define EW_BOOL_SAME false
@@ -196,15 +263,25 @@ static void fill_record(cpu_ew *ew) {
   ew->grain = is_heavy(ew->name) ? CPU_GRAIN_HEAVY : CPU_GRAIN;
 }
 
+#define EW_DIVISOR(id, operand) records[CPU_EW_##id].divisor = 1 + (operand);
+
 #define ROW(n) \
   { run_##n##_0, run_##n##_1, run_##n##_2, run_##n##_3, run_##n##_4 }
+static const tn_kernel_fn entries[CPU_EW_INPUTS][CPU_EW_SCALARS + 1] = {ROW(1), ROW(2), ROW(3), ROW(4)};
+
+static tn_status run_division(tn_call *call, const tn_value *args, tn_value *out) {
+  const cpu_ew *ew = call->user;
+  TN_TRY(check_divisor(ew, args, out));
+  return entries[ew->n_tensors - 1][ew->n_scalars](call, args, out);
+}
+
 tn_status cpu_register_elementwise(tn_registration *reg) {
-  static const tn_kernel_fn entries[CPU_EW_INPUTS][CPU_EW_SCALARS + 1] = {ROW(1), ROW(2), ROW(3), ROW(4)};
+  TN_EW_DIVISORS(EW_DIVISOR)
   for (uint32_t i = 0; i < CPU_EW_COUNT; ++i) {
     cpu_ew *ew = &records[i];
     fill_record(ew);
-    tn_kernel_def def =
-        TN_KERNEL("cpu", ew->name, entries[ew->n_tensors - 1][ew->n_scalars], ew->dtypes, .user = ew);
+    const tn_kernel_fn fn = ew->divisor ? run_division : entries[ew->n_tensors - 1][ew->n_scalars];
+    tn_kernel_def def = TN_KERNEL("cpu", ew->name, fn, ew->dtypes, .user = ew);
     TN_TRY(tn_kit_host()->register_kernel(reg, &def));
   }
   return TN_OK;

@@ -27,6 +27,7 @@ class Elementwise:
     int_text: Optional[str]
     ref_text: str
     returns_bool: bool
+    divisors: list       # C texts of the operands that an integer is divided by
 
     @property
     def mask(self):
@@ -74,12 +75,14 @@ def compile_entry(entry):
     try:
         tree = expr.parse(entry.text('expr'))
         check_names(entry, tree)
+        integers = expr.IntWriter(names)
         return Elementwise(
             tensors, scalars, words,
             expr.FloatWriter(names).write(tree) if has_float else None,
-            expr.IntWriter(names).write(tree) if has_int else None,
+            integers.write(tree) if has_int else None,
             expr.RefWriter(ref_names).write(tree),
-            entry.text('promote') in ('compare', 'bool'))
+            entry.text('promote') in ('compare', 'bool'),
+            sorted(set(integers.divisors)))
     except expr.FloatOnly as e:
         raise entry.error('expr: %s, but dtypes is %s' % (e, '+'.join(words)), line)
     except expr.ExprError as e:
@@ -98,6 +101,8 @@ HEAD_WORDS = '''Elementwise expressions, one per operator, for backends and for 
  * expression: dtypes is a tn_dtype_mask of compute dtypes, words the same as a manifest writes it, result
  * is SAME (as the compute dtype) or BOOL.
  * TN_EW_LIST_FLT, _INT and _BOOL hold those whose dtypes include a floating type, an integer or bool, bool.
+ * TN_EW_DIVISORS(X) holds X(id, operand) for each operand that the integer expression divides by: its number among
+ * the tensors, and then the numbers. An integer divided by 0 has no value: look at these before the loop, and refuse.
  * A file that defines TN_EW before it includes this one gets TN_EW_LIST(TN_EW) expanded at the end.
  *
  * TN_EXPR_FLT_id(T, F, a0, ..., s0, ...) is the value for floating T; TN_EXPR_INT_id for integers, and for
@@ -107,7 +112,8 @@ HEAD_WORDS = '''Elementwise expressions, one per operator, for backends and for 
  *
  * The consumer defines, for each prefix F that it passes, the functions F_exp(x) and so on of the list
  * below; F_floordiv and F_mod (floor semantics); and for integers F_truncdiv (rounds to 0), F_fmod (sign of
- * the dividend) and F_invert (~; of bool: not). An integer divided by 0 gives 0. TN_INT_ADD(T, a, b),
+ * the dividend) and F_invert (~; of bool: not). An integer divided by 0 must not trap: whoever looked at the
+ * divisors first never sees what it gives. TN_INT_ADD(T, a, b),
  * TN_INT_SUB, TN_INT_MUL and TN_INT_NEG(T, a) wrap: for signed T they compute in unsigned arithmetic.
  * F_min and F_max of floating types return NaN if either operand is NaN; F_round rounds halves to even.
  * Functions in use:%s.'''
@@ -138,6 +144,16 @@ def emit_list(name, entries):
     return ' \\\n'.join(lines) + '\n\n'
 
 
+def emit_divisors(entries):
+    lines = ['#define TN_EW_DIVISORS(X)']
+    for entry in entries:
+        code = entry.elementwise_code
+        for text in code.divisors:
+            place = int(text[1:]) + (0 if text[0] == 'a' else len(code.tensors))
+            lines.append('  X(%s, %d)' % (entry.functional.ident, place))
+    return ' \\\n'.join(lines) + '\n\n'
+
+
 def emit_elementwise(registry):
     entries = [e for e in registry.entries if e.elementwise_code]
     parts = [banner(HEAD_WORDS % fill_lines(functions_used(entries))),
@@ -155,6 +171,7 @@ def emit_elementwise(registry):
     parts.append(emit_list('TN_EW_LIST_FLT', [e for e in entries if e.elementwise_code.float_text is not None]))
     parts.append(emit_list('TN_EW_LIST_INT', [e for e in entries if e.elementwise_code.int_text is not None]))
     parts.append(emit_list('TN_EW_LIST_BOOL', [e for e in entries if e.elementwise_code.has_bool]))
+    parts.append(emit_divisors(entries))
     parts.append('#endif\n\n#ifdef TN_EW\nTN_EW_LIST(TN_EW)\n#undef TN_EW\n#endif\n')
     return ''.join(parts)
 

@@ -8,6 +8,7 @@ Not here: which loops run them (backends), and dtype promotion (meta rules).
 """
 
 import ast
+import re
 
 # name -> (number of arguments, defined for integers)
 FUNCTIONS = {
@@ -135,8 +136,14 @@ class FloatWriter(Writer):
 
 
 class IntWriter(Writer):
+    """divisors: the operands that an integer is divided by, as they stand in the text."""
+    DIVISIONS = ('truncdiv', 'fmod', 'floordiv', 'mod')
     MACROS = {'+': 'TN_INT_ADD', '-': 'TN_INT_SUB', '*': 'TN_INT_MUL'}
     IDENTITY = ('floor', 'ceil', 'round', 'trunc')
+
+    def __init__(self, names):
+        super().__init__(names)
+        self.divisors = []
 
     def number(self, value):
         if isinstance(value, float):
@@ -157,7 +164,15 @@ class IntWriter(Writer):
             return self.function('truncdiv', [left, right])
         return '%s(T, %s, %s)' % (self.MACROS[sign], left, right)
 
+    def divisor(self, text):
+        if text in self.names.values():
+            self.divisors.append(text)
+        elif not re.fullmatch(r'\(T\)-?[1-9][0-9]*', text):
+            raise ExprError('integers are divided by an argument or a number other than 0: backends look at the divisors first')
+
     def function(self, name, args):
+        if name in self.DIVISIONS:
+            self.divisor(args[1])
         return 'F##_%s(%s)' % (name, ', '.join(args))
 
     def call(self, name, args):

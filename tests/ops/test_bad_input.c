@@ -323,6 +323,51 @@ TN_TEST(ops_bad_input, tensors_whose_number_a_dtype_cannot_hold) {
   check_stored(TN_BOOL, 300, TN_INT64, NULL);
 }
 
+static tn_status divide_down(tn_tensor *a, tn_tensor *b, tn_tensor **out) { return tn_div_tensor_mode(a, b, "floor", out); }
+static tn_status divide_off(tn_tensor *a, tn_tensor *b, tn_tensor **out) { return tn_div_tensor_mode(a, b, "trunc", out); }
+
+/* Refused before anything is written, whatever the divisor's layout; what is floating has infinities. */
+TN_TEST(ops_bad_input, integers_divided_by_zero) {
+  static const binary_fn divisions[] = {tn_fmod, tn_remainder, tn_floor_divide, divide_down, divide_off};
+  static const tn_dtype dtypes[] = {TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64};
+  tn_tensor *wide = make_int(SIZES(6, 7)), *out = NULL;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; ++i) {
+    tn_tensor *x = NULL, *row = NULL, *column = NULL, *first = NULL, *rest = NULL;
+    TN_CHECK_OK(tn_to_dtype(wide, dtypes[i], false, true, TN_CONTIGUOUS_FORMAT, &x));
+    TN_CHECK_OK(tn_select(x, 0, 0, &row));
+    TN_CHECK_OK(tn_select(row, 0, 0, &first));
+    TN_CHECK_OK(tn_narrow(x, 1, 0, 1, &column));
+    TN_CHECK_OK(tn_narrow(x, 1, 1, 6, &rest));
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; ++k) {
+      tn_tensor *zeros[] = {x, row, column, first};
+      for (size_t z = 0; z < sizeof zeros / sizeof *zeros; ++z)
+        check_refused(divisions[k], x, zeros[z], TN_ERR_INVALID_ARGUMENT, "expected no 0 among the divisors");
+      TN_CHECK_OK(divisions[k](rest, rest, &out));
+      tn_tensor_release(out);
+    }
+    TN_CHECK_FAILS(tn_remainder_(x, x), TN_ERR_INVALID_ARGUMENT, "remainder_");
+    TN_CHECK_FAILS(tn_remainder_scalar(x, tn_int(0), &out), TN_ERR_INVALID_ARGUMENT, "divisors");
+    check_untouched(x);
+    tn_tensor *all[] = {x, row, column, first, rest};
+    for (size_t t = 0; t < sizeof all / sizeof *all; ++t) tn_tensor_release(all[t]);
+  }
+  tn_tensor_release(wide);
+}
+
+TN_TEST(ops_bad_input, what_may_be_divided_by_zero) {
+  tn_tensor *x = make_float(SIZES(2, 3)), *none = make_int(SIZES(0, 3)), *zero = make_int(SIZES(1)), *out = NULL;
+  TN_CHECK_OK(tn_floor_divide(x, x, &out));
+  tn_tensor_release(out);
+  TN_CHECK_OK(tn_fmod(x, zero, &out)); /* promoted */
+  tn_tensor_release(out);
+  TN_CHECK_OK(tn_remainder(none, zero, &out)); /* nothing is divided */
+  tn_tensor_release(out);
+  TN_CHECK_OK(tn_div(zero, zero, &out)); /* a float */
+  TN_CHECK(isnan(*(const float *)tn_tensor_data(out)));
+  tn_tensor *all[] = {x, none, zero, out};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+
 /* Beside floats it is infinite, whichever way the call takes: a transposed operand does not go the fast one. */
 TN_TEST(ops_bad_input, a_bound_beyond_a_floating_dtype_is_infinite) {
   tn_tensor *x = make_float(SIZES(4, 4)), *half = NULL, *turned = NULL, *y = NULL, *back = NULL;

@@ -277,6 +277,22 @@ def test_expressions():
     assert code.mask == 'TN_DTYPES_INT | TN_DTYPES_FLOAT'
 
 
+def test_divisors_of_integers_are_listed():
+    registry = load_text('''
+- op: rest(Tensor self, Tensor other, Scalar scale) -> Tensor
+  meta: elementwise
+  promote: default
+  expr: (self + other) % scale // 2 + fmod(scale, other)
+  dtypes: int+float
+  doc: d
+''')
+    assert entry_of(registry, 'rest').elementwise_code.divisors == ['a1', 's0']
+    text = emit_elementwise.emit_elementwise(registry)
+    assert 'X(rest, 1)' in text and 'X(rest, 2)' in text
+    refuse_expr('self % (self + 1)', 'integers are divided by an argument or a number', 'int')
+    refuse_expr('self // 0', 'integers are divided by an argument or a number', 'int')
+
+
 def refuse_sample(sample, words):
     refuse('- op: f(Tensor self, int n, str? s=None, ScalarType? t=None) -> Tensor\n  meta: f\n'
            '  samples: ["%s"]\n  doc: d\n' % sample, words)

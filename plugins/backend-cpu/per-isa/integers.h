@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions of the elementwise expressions for integers (u8_, i8_, i16_, i32_, i64_) and bool (b8_).
- * Nothing here is undefined: sums and products wrap, a zero divisor gives 0, the smallest number by -1
- * wraps.
+ * Nothing here is undefined: sums and products wrap, a divisor of 0, which no call gets to here, gives 0; the
+ * smallest number by -1 wraps.
  */
 #ifndef CPU_PER_ISA_INTEGERS_H
 #define CPU_PER_ISA_INTEGERS_H
