@@ -59,7 +59,9 @@ static tn_status say_kernel(const answer *a, const tni_kernel *k, const char *ve
              k->line, least, most, why);
 }
 
+/* Beyond the greatest size that a kernel claims, the next one runs. */
 static tn_status say_chain(const answer *a, bool *out_found) {
+  bool any_size = false;
   *out_found = false;
   for (size_t i = 0; i < a->n_chain; ++i) {
     const tni_kernel *k = a->chain[i];
@@ -68,10 +70,11 @@ static tn_status say_chain(const answer *a, bool *out_found) {
     snprintf(why, sizeof why, ": %s", refusal ? refusal : "");
     if (refusal)
       TN_TRY(say_kernel(a, k, " is passed over", why));
-    else if (*out_found)
+    else if (any_size)
       TN_TRY(say_kernel(a, k, " is asked if those before it decline", ""));
     else
       TN_TRY(say_kernel(a, k, " runs", ""));
+    any_size |= !refusal && k->max_numel == INT64_MAX;
     *out_found |= !refusal;
   }
   return TN_OK;

@@ -160,6 +160,7 @@ tn_status cpu_register_elementwise(tn_registration *reg);
 #define CPU_KERNEL_PROTOTYPE(op, fn, word, mask) \
   tn_status fn(tn_call *call, const tn_value *args, tn_value *out);
 CPU_KERNELS(CPU_KERNEL_PROTOTYPE)
+CPU_SMALL_KERNELS(CPU_KERNEL_PROTOTYPE)
 #undef CPU_KERNEL_PROTOTYPE
 
 extern const tn_backend_def cpu_backend;

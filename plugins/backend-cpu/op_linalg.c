@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mm, bmm, addmm, baddbmm, mv, dot: prepares operands, splits the work over threads, and calls the blocked
- * product of the instruction set (per-isa/gemm.inc). Halves are widened to float32 in scratch and rounded
- * once at the end; integers run as int64, whose low bits are those of any narrower type.
+ * mm, bmm, addmm, baddbmm, mv, dot, and the first four again for small operands (Note [Small products]): prepares
+ * operands, splits the work over threads, and calls the blocked product of the instruction set (per-isa/gemm.inc).
+ * Halves are widened to float32 in scratch and rounded once at the end; integers run as int64, whose low bits are those
+ * of any narrower type.
  *
  * Note [Splitting]
  * Threads get rectangles of the result, never parts of k, so an element is summed in one order whatever
@@ -294,36 +295,7 @@ static tn_status multiply(tn_call *call, const tn_view *result, const tn_view *s
 
 static const cpu_scalar one = {1, 1}, zero = {0, 0};
 
-/* Handles a product so small that setting up the rest would cost more than it. */
-static bool multiply_few(const tn_view *result, const tn_view *a, const tn_view *b) {
-  enum { FEW = 1 << 12 };
-  if (result->numel > FEW || a->numel > FEW || result->ndim != 2 || !result->numel) return false;
-  const cpu_gemm_kernel *kernel = result->dtype == TN_FLOAT32   ? cpu_now->gemm_f32
-                                  : result->dtype == TN_FLOAT64 ? cpu_now->gemm_f64
-                                                                : NULL;
-  if (!kernel || a->dtype != result->dtype || b->dtype != result->dtype) return false;
-  const cpu_gemm g = {.m = result->sizes[0],
-                      .n = result->sizes[1],
-                      .k = a->sizes[1],
-                      .a = a->data,
-                      .a_row = a->strides[0],
-                      .a_col = a->strides[1],
-                      .b = b->data,
-                      .b_row = b->strides[0],
-                      .b_col = b->strides[1],
-                      .c = result->data,
-                      .c_row = result->strides[0],
-                      .c_col = result->strides[1],
-                      .alpha = 1,
-                      .beta = 0, /* written out: what is left out is cleared together, which takes longer */
-                      .d = NULL,
-                      .d_row = 0,
-                      .d_col = 0};
-  return !is_dots(&g) && kernel->small(&g);
-}
-
 tn_status cpu_op_mm(tn_call *call, const tn_value *args, tn_value *out) {
-  if (multiply_few(out[0].u.v, args[0].u.v, args[1].u.v)) return TN_OK;
   return multiply(call, out[0].u.v, NULL, args[0].u.v, args[1].u.v, zero, one);
 }
 
@@ -340,6 +312,79 @@ tn_status cpu_op_addmm(tn_call *call, const tn_value *args, tn_value *out) {
 tn_status cpu_op_baddbmm(tn_call *call, const tn_value *args, tn_value *out) {
   return cpu_op_addmm(call, args, out);
 }
+
+/* ------------------------------------------------------------------ small products */
+
+/* Note [Small products]
+ * Up to some thousand multiply-adds what a product costs is the way to it. So these kernels stand before all providers
+ * (CPU_SMALL_PRIORITY), claim only small tensors, and know one way: register tiles over the operands where they lie. They
+ * decline what needs another: columns, whose sums run along k; numbers other than 0 and 1; odd strides; and what leaves most
+ * of a tile empty, unless it is over before anybody else has begun (docs/measurements/2026-12-01-small.md). */
+enum { SMALL_WORK = 1 << 15, SMALL_STACK_WORK = 1 << 17, SMALL_EMPTY_WORK = 1 << 10 };
+static bool small_pays(const cpu_gemm *g, int64_t batch, int64_t lanes) {
+  const int64_t work = g->m * g->n * g->k;
+  if (work == 0 || work > SMALL_WORK || batch == 0 || batch * work > SMALL_STACK_WORK || g->n == 1) return false;
+  if (g->m == 1 && g->b_col != 1) return false;
+  return work <= SMALL_EMPTY_WORK || 2 * g->n > lanes;
+}
+
+/* result = adds ? self + a @ b : a @ b, of float32 or float64, which the meta rule has seen to. */
+static tn_status small_product(const tn_view *result, const tn_view *self, const tn_view *a, const tn_view *b) {
+  const uint32_t n = result->ndim;
+  const int64_t batch = n == 3 ? result->sizes[0] : 1;
+  const cpu_gemm_kernel *kernel = result->dtype == TN_FLOAT32 ? cpu_now->gemm_f32 : cpu_now->gemm_f64;
+  const matrix d = self ? spread(self, result) : (matrix){NULL, 0, 0, 0};
+  cpu_gemm g = {.m = result->sizes[n - 2],
+                .n = result->sizes[n - 1],
+                .k = a->sizes[n - 1],
+                .a = a->data,
+                .a_row = a->strides[n - 2],
+                .a_col = a->strides[n - 1],
+                .b = b->data,
+                .b_row = b->strides[n - 2],
+                .b_col = b->strides[n - 1],
+                .c = result->data,
+                .c_row = result->strides[n - 2],
+                .c_col = result->strides[n - 1],
+                .alpha = 1,
+                .beta = self ? 1 : 0,
+                .d = d.data,
+                .d_row = d.row,
+                .d_col = d.col};
+  if (!small_pays(&g, batch, kernel->nr / 2) || !kernel->small(&g)) return TN_DECLINED;
+  const int64_t size = result->itemsize;
+  for (int64_t i = 1; i < batch; ++i) { /* what goes for the first goes for all */
+    g.a = (const char *)g.a + a->strides[0] * size;
+    g.b = (const char *)g.b + b->strides[0] * size;
+    g.c = (char *)g.c + result->strides[0] * size;
+    g.d = self ? (const char *)g.d + d.batch * size : NULL;
+    (void)kernel->small(&g);
+  }
+  return TN_OK;
+}
+
+tn_status cpu_op_mm_small(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call;
+  return small_product(out[0].u.v, NULL, args[0].u.v, args[1].u.v);
+}
+
+tn_status cpu_op_bmm_small(tn_call *call, const tn_value *args, tn_value *out) {
+  return cpu_op_mm_small(call, args, out);
+}
+
+tn_status cpu_op_addmm_small(tn_call *call, const tn_value *args, tn_value *out) {
+  (void)call;
+  const double beta = args[3].kind == TN_VAL_NONE ? 1 : cpu_scalar_of(&args[3]).f;
+  const double alpha = args[4].kind == TN_VAL_NONE ? 1 : cpu_scalar_of(&args[4]).f;
+  if (alpha != 1 || (beta != 0 && beta != 1)) return TN_DECLINED;
+  return small_product(out[0].u.v, beta == 1 ? args[0].u.v : NULL, args[1].u.v, args[2].u.v);
+}
+
+tn_status cpu_op_baddbmm_small(tn_call *call, const tn_value *args, tn_value *out) {
+  return cpu_op_addmm_small(call, args, out);
+}
+
+/* ------------------------------------------------------------------ vectors as matrices */
 
 /* v as a column (n, 1) or a row (1, n). */
 static void as_matrix(cpu_local *out, const tn_view *v, bool column) {

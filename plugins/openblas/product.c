@@ -211,7 +211,7 @@ static tn_status multiply(const tn_view *result, const tn_view *self, const tn_v
                           double beta, double alpha) {
   tn_dtype dtype = result->dtype;
   uint32_t nd = result->ndim;
-  if (ob_too_small(result->sizes[nd - 2], result->sizes[nd - 1], a->sizes[nd - 1], dtype == TN_FLOAT64))
+  if (ob_too_small(result->sizes[nd - 2], result->sizes[nd - 1], a->sizes[nd - 1]))
     return TN_DECLINED;
   if (a->dtype != dtype || b->dtype != dtype || (self && self->dtype != dtype)) return TN_DECLINED;
   bool adds = self && beta != 0;

@@ -20,13 +20,11 @@ typedef struct ob_plan {
   int64_t rows, columns;
 } ob_plan;
 
-/* Up to here the CPU plugin's loops over elements, or its register tiles where a row of the result is whole vectors of
- * float32, are as fast: asked first, so that declining costs little. */
-static inline bool ob_too_small(int64_t m, int64_t n, int64_t k, bool wide) {
-  enum { TILES = 16, TILES_WORK = 1 << 15 };
+/* Up to here the CPU plugin's loops over elements are as fast: asked first, so that declining costs little. (What its tiles
+ * are faster with does not come here: it claims that before.) */
+static inline bool ob_too_small(int64_t m, int64_t n, int64_t k) {
   double work = (double)m * (double)n * (double)k;
-  if (m == 1 || n == 1) return work < 16;
-  return work <= 200 || (!wide && n % TILES == 0 && work <= TILES_WORK);
+  return m == 1 || n == 1 ? work < 16 : work <= 200;
 }
 /* Elements that the largest operand or result of a product that is not too small has at least. Claimed, so that calls
  * with fewer are not even asked. */

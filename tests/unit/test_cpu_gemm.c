@@ -247,10 +247,38 @@ TN_TEST(cpu_gemm, a_few_tiles_in_place_have_the_bits_of_a_blocked_product) {
     check_part(a, b, c, 36, 16);
     check_part(a, b, c, 12, 48);
     check_part(a, b, c, 2, 64);
+    check_part(a, b, c, 30, 10);
+    check_part(a, b, c, 5, 33);
     tn_tensor_release(a);
     tn_tensor_release(b);
     tn_tensor_release(c);
   }
+}
+
+/* Rows of a result that end within a vector: what lies beside them in memory is another's. */
+TN_TEST(cpu_gemm, what_lies_beside_a_narrow_result_stays) {
+  static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64};
+  const int64_t m = 17, k = 21, before = 3, width = 40;
+  for (int d = 0; d < 2; ++d)
+    for (int64_t n = 1; n <= 33; ++n) {
+      const int64_t end = before + n;
+      tn_tensor *a = matrix(m, k, dtypes[d], ROWS, 1), *b = matrix(k, n, dtypes[d], ROWS, 2), *whole, *part;
+      TN_CHECK_OK(tn_full(CPU_SIZES(m, width), tn_float(7), TN_OPTIONS(.dtype = dtypes[d]), &whole));
+      TN_CHECK_OK(tn_slice(whole, 1, &before, &end, 1, &part));
+      TN_CHECK_OK(tn_mm_out(a, b, part));
+      double *x = cpu_values(a), *y = cpu_values(b), *z = cpu_values(whole);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < width; ++j) {
+          bool inside = j >= before && j < end;
+          exact_product exact = inside ? product_at(x, y, n, k, i, j - before, dtypes[d]) : (exact_product){7, 0};
+          TN_CHECK_DOUBLE(z[i * width + j], exact.value, exact.tolerance);
+        }
+      free(x);
+      free(y);
+      free(z);
+      tn_tensor *all[] = {a, b, whole, part};
+      for (int i = 0; i < 4; ++i) tn_tensor_release(all[i]);
+    }
 }
 
 TN_TEST(cpu_gemm, bits_do_not_depend_on_threads) {

@@ -29,6 +29,10 @@ enum { PACK_B_FROM_FEW = 256, PACK_B_FROM_MANY = 640, FAR_BYTES = 2048, PACK_A_F
 #define vec_store  vf_store
 #define vec_set    vf_set
 #define vec_fma    vf_fma
+#define vec_first  vf_first
+#define vec_load_part  vf_load_part
+#define vec_store_part vf_store_part
+#define VEC_PART   vf_part
 #define SCALAR_FMA CPU_FMAF
 #define LANE_LOAD  vf_load_lanes
 #define LANE_TURN  VF_TURN
@@ -40,6 +44,10 @@ enum { PACK_B_FROM_FEW = 256, PACK_B_FROM_MANY = 640, FAR_BYTES = 2048, PACK_A_F
 #undef vec_store
 #undef vec_set
 #undef vec_fma
+#undef vec_first
+#undef vec_load_part
+#undef vec_store_part
+#undef VEC_PART
 #undef SCALAR_FMA
 #undef LANE_LOAD
 #undef LANE_TURN
@@ -51,6 +59,10 @@ enum { PACK_B_FROM_FEW = 256, PACK_B_FROM_MANY = 640, FAR_BYTES = 2048, PACK_A_F
 #define vec_store  vd_store
 #define vec_set    vd_set
 #define vec_fma    vd_fma
+#define vec_first  vd_first
+#define vec_load_part  vd_load_part
+#define vec_store_part vd_store_part
+#define VEC_PART   vd_part
 #define SCALAR_FMA CPU_FMA
 #define LANE_LOAD  vd_load_lanes
 #define LANE_TURN  VD_TURN

@@ -53,6 +53,47 @@ static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vd vd_fma(vd a, vd b, vd c) { return a * b + c; }
 #endif
 
+/* The first n lanes of a vector, 0 < n <= all: of a load (0 in the others) and of a store, neither of which touches what
+ * lies beyond. */
+#if defined(__AVX512F__)
+typedef __mmask16 vf_part;
+typedef __mmask8 vd_part;
+static inline vf_part vf_first(int64_t n) { return (vf_part)(0xffffu >> (16 - n)); }
+static inline vd_part vd_first(int64_t n) { return (vd_part)(0xffu >> (8 - n)); }
+static inline vf vf_load_part(const float *p, vf_part m) { return (vf)_mm512_maskz_loadu_ps(m, p); }
+static inline vd vd_load_part(const double *p, vd_part m) { return (vd)_mm512_maskz_loadu_pd(m, p); }
+static inline void vf_store_part(float *p, vf v, vf_part m) { _mm512_mask_storeu_ps(p, m, (__m512)v); }
+static inline void vd_store_part(double *p, vd v, vd_part m) { _mm512_mask_storeu_pd(p, m, (__m512d)v); }
+#elif defined(__AVX2__)
+typedef __m256i vf_part;
+typedef __m256i vd_part;
+static inline vf_part vf_first(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vd_part vd_first(int64_t n) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+static inline vf vf_load_part(const float *p, vf_part m) { return (vf)_mm256_maskload_ps(p, m); }
+static inline vd vd_load_part(const double *p, vd_part m) { return (vd)_mm256_maskload_pd(p, m); }
+static inline void vf_store_part(float *p, vf v, vf_part m) { _mm256_maskstore_ps(p, m, (__m256)v); }
+static inline void vd_store_part(double *p, vd v, vd_part m) { _mm256_maskstore_pd(p, m, (__m256d)v); }
+#else
+typedef int64_t vf_part;
+typedef int64_t vd_part;
+static inline vf_part vf_first(int64_t n) { return n; }
+static inline vd_part vd_first(int64_t n) { return n; }
+static inline vf vf_load_part(const float *p, vf_part n) {
+  return (vf){p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0};
+}
+static inline vd vd_load_part(const double *p, vd_part n) { return (vd){p[0], n > 1 ? p[1] : 0}; }
+static inline void vf_store_part(float *p, vf v, vf_part n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = v[i];
+}
+static inline void vd_store_part(double *p, vd v, vd_part n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = v[i];
+}
+#endif
+
 /* For transposes. A lane is 16 bytes, P elements: vf_load_lanes(row, q) holds in lane l the elements q .. q + P - 1 of
  * row[l * P]. VF_TURN transposes the squares of P x P that P vectors have in each lane. */
 #if defined(__AVX512F__)
