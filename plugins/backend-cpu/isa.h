@@ -68,7 +68,12 @@ typedef void (*cpu_fold_rows_fn)(const void *x, int64_t stride_bytes, int64_t ro
                                  const double *centres, cpu_acc *acc);
 enum { CPU_FOLD_COLUMNS = 64, CPU_FOLD_WIDE = 1024 };
 /* How rows are read; changes no bits. Note [Rows] in per-isa/reduce.c. */
-typedef enum cpu_rows_read { CPU_ROWS_AT_ONCE = 0, CPU_ROWS_ASKED, CPU_ROWS_IN_ORDER } cpu_rows_read;
+typedef enum cpu_rows_read {
+  CPU_ROWS_AT_ONCE = 0,
+  CPU_ROWS_BEGUN,
+  CPU_ROWS_ASKED,
+  CPU_ROWS_IN_ORDER
+} cpu_rows_read;
 
 /* ------------------------------------------------------------------ extremes with their place */
 

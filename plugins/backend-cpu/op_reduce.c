@@ -17,7 +17,7 @@
 enum { CHUNK = 32768, ROW_CHUNK = 1024, PAGE_BYTES = 4096 };
 /* Rows and columns that are widened at a time (a multiple of what fold_rows makes a tree of); the most outputs,
  * and columns, that are few. */
-enum { CAST_ROWS = 8, CAST_COLUMNS = 256, SPLIT_OUTPUTS = 16, SPLIT_COLUMNS = 512 };
+enum { CAST_ROWS = 12, CAST_COLUMNS = 256, SPLIT_OUTPUTS = 16, SPLIT_COLUMNS = 512 };
 enum { FINISH_NONE = 0, FINISH_MEAN, FINISH_VAR };
 
 typedef struct reduction {
@@ -340,8 +340,7 @@ static cpu_rows_read read_of(const reduction *r, int64_t size_bytes, int64_t str
        memory = size_bytes >= cpu_stream_bytes;
   if (r->in != r->wide || size_bytes < cpu_stream_bytes / 8) return CPU_ROWS_AT_ONCE;
   if (page_shared) return memory ? CPU_ROWS_IN_ORDER : CPU_ROWS_ASKED;
-  if (tn_kit_host()->num_threads() == 1) memory = size_bytes >= cpu_stream_bytes / 2;
-  return memory ? CPU_ROWS_ASKED : CPU_ROWS_AT_ONCE;
+  return memory ? CPU_ROWS_ASKED : CPU_ROWS_BEGUN;
 }
 
 /* r is by address: copied as a whole it would be read before the parts that were just stored have reached the cache. */

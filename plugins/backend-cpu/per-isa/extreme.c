@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) void rows_best_f32(const void *x, i
                                                                 int64_t rows, int64_t n, bool largest,
                                                                 float *best, int64_t *out_places) {
   places known[CPU_EXTREME_COLUMNS / F32_LANES];
-  const rows_asked ask = rows_ask(stride_bytes, n);
+  const rows_asked ask = rows_ask(ROWS_TREE, stride_bytes, n);
   const bool asked = stride_bytes > -PAGE_BYTES && stride_bytes < PAGE_BYTES;
   const int64_t vectors = (n + F32_LANES - 1) / F32_LANES;
   unsigned nan = 0;
@@ -176,7 +176,7 @@ static inline __attribute__((always_inline)) void rows_best_f32(const void *x, i
     count = r + ROWS_TREE <= rows ? ROWS_TREE : 1;
     uintptr_t next = (uintptr_t)row + (uintptr_t)ask.ahead;
     for (int64_t i = 0, m = n; i < vectors; ++i, m -= F32_LANES) {
-      if (asked && count > 1) rows_ask_at(&ask, &next);
+      if (asked && count > 1) rows_ask_at(ROWS_TREE, &ask, &next);
       const float *p = (const float *)(const void *)row + i * F32_LANES;
       if (count == 1 || m < F32_LANES)
         for (int64_t k = 0; k < count; ++k)

@@ -265,21 +265,20 @@ static inline void lanes_add_part_to(double *acc, vf v, int64_t m) {
 enum { ROWS_TREE = 8, ROWS_AHEAD_BYTES = 65536 };
 #define ROWS_INLINE static inline __attribute__((always_inline))
 
-/* Asking for memory ahead of a loop over eight rows: for each vector of a row, eight vectors. */
+/* Asking for memory ahead of a loop over some rows at once: for each vector of a row, as many vectors. */
 typedef struct rows_asked {
-  int64_t ahead, across,
-      along; /* bytes: from the first row, from one of eight to the next, to the next eight */
+  int64_t ahead, across, along; /* bytes: from the first row, from one row to the next, to the next vectors */
 } rows_asked;
 
-ROWS_INLINE rows_asked rows_ask(int64_t stride_bytes, int64_t n) {
+ROWS_INLINE rows_asked rows_ask(int count, int64_t stride_bytes, int64_t n) {
   const int64_t row = n * (int64_t)sizeof(float), least = row < CPU_LINE ? CPU_LINE : row;
-  if (stride_bytes == row) return (rows_asked){ROWS_AHEAD_BYTES, VEC_BYTES, ROWS_TREE * VEC_BYTES};
-  const int64_t trees = (ROWS_AHEAD_BYTES + ROWS_TREE * least - 1) / (ROWS_TREE * least);
-  return (rows_asked){trees * ROWS_TREE * stride_bytes, stride_bytes, VEC_BYTES};
+  if (stride_bytes == row) return (rows_asked){ROWS_AHEAD_BYTES, VEC_BYTES, count * VEC_BYTES};
+  const int64_t times = (ROWS_AHEAD_BYTES + count * least - 1) / (count * least);
+  return (rows_asked){times * count * stride_bytes, stride_bytes, VEC_BYTES};
 }
-/* *at: the first of eight, then of the next eight. An address, for the last ones lie behind the tensor. */
-ROWS_INLINE void rows_ask_at(const rows_asked *a, uintptr_t *at) {
-  for (int k = 0; k < ROWS_TREE; ++k)
+/* *at: the first of `count` vectors, then of the next. An address, for the last ones lie behind the tensor. */
+ROWS_INLINE void rows_ask_at(int count, const rows_asked *a, uintptr_t *at) {
+  for (int k = 0; k < count; ++k)
     __builtin_prefetch((const void *)(*at + (uintptr_t)(k * a->across)), 0, 2);
   *at += (uintptr_t)a->along;
 }

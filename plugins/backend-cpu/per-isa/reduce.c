@@ -104,84 +104,138 @@ static void fold_sum_f32(const void *x, int64_t n, double centre, cpu_acc *acc) 
 }
 
 /* Note [Rows]
- * Rows of float32 are added eight at a time, as two chains of four, whose sum is widened: four roundings deep. The bits
- * are the same however the rows are read; sizes and strides decide on that (op_reduce.c):
- * - All eight at once: the fewest stores. Right where a near cache holds the rows, and from the last cache where each row
- *   covers pages, which the prefetchers follow.
- * - All eight at once, and later lines asked for: where several rows share a page, whose streams confuse the prefetchers,
+ * Rows of float32 are added in groups of six, as two chains of three; four groups are added in floats, whose sum is widened:
+ * six roundings deep, as runs are. Sums of doubles are twice as large as what the first cache holds of the rows between
+ * two uses of one, so each addition to them moves a line in and out of it: eight rows to a double were 28 % slower
+ * (2048 x 2048). Six rows, for at a multiple of a page apart they and the sums share the eight places of one set. The bits are
+ * the same however the rows are read; sizes and strides decide on that (op_reduce.c):
+ * - All six at once: the fewest stores. Right where a near cache holds the rows.
+ * - All six at once, and the beginnings of the next six asked for: from the last cache where each row covers pages, which the
+ *   prefetchers follow once they have begun.
+ * - All six at once, and later lines asked for: where several rows share a page, whose streams confuse the prefetchers,
  *   and from memory, where they do not know the next rows. The lines go to the second cache (to the first they cost as
  *   much as they gain), and are asked for in order of addresses where the rows lie side by side.
- * - Row after row, through two sums in the first cache: rows that share a page, from memory. There lines that are asked for
- *   are dropped (256 x 256 x 256: 20 to 24 GB/s asked for, 24 to 26 in order).
- * Measured on a core of a 2-core AMD EPYC (family 25): docs/measurements/2026-11-30-large.md. */
-enum { ROWS_CHAIN = 4 };
+ * - Row after row, through three sums in the first cache: rows that share a page, from memory. There lines that are asked
+ *   for are dropped (256 x 256 x 256: 20 to 24 GB/s asked for, 24 to 26 in order).
+ * Measured on a core of a 2-core AMD EPYC (family 25): docs/measurements/2026-12-01-memory.md. */
+enum { ROWS_CHAIN = 3, ROWS_GROUP = 2 * ROWS_CHAIN, ROWS_GROUPS = 4, ROWS_BEGINNING = 2 };
+enum { PAGE_BYTES = 4096, PAGE_FLOATS = PAGE_BYTES / 4 };
 
-/* Elements from j on, or their squared distances from near (NULL: themselves); m < F32_LANES of them, else 0. */
-ROWS_INLINE vf row_term(const float *row, const float *near, int64_t j) {
-  if (!near) return vf_load(row + j);
-  const vf v = vf_load(row + j) - vf_load(near + j);
+/* m <= F32_LANES elements from j on, or their squared distances from near (NULL: themselves), else 0. */
+ROWS_INLINE vf row_term(const float *row, const float *near, int64_t j, int64_t m) {
+  vf v = m == F32_LANES ? vf_load(row + j) : lanes_load_part(row + j, m, 0);
+  if (!near) return v;
+  v -= m == F32_LANES ? vf_load(near + j) : lanes_load_part(near + j, m, 0);
   return v * v;
 }
-ROWS_INLINE vf row_part(const float *row, const float *near, int64_t j, int64_t m) {
-  if (!near) return lanes_load_part(row + j, m, 0);
-  const vf v = lanes_load_part(row + j, m, 0) - lanes_load_part(near + j, m, 0);
-  return v * v;
+ROWS_INLINE void rows_widen(double *acc, vf v, int64_t m) {
+  if (m == F32_LANES)
+    lanes_add_to(acc, v);
+  else
+    lanes_add_part_to(acc, v, m);
 }
 
-ROWS_INLINE void rows_single(const float *row, int64_t n, const float *near, cpu_acc *acc) {
-  int64_t j = 0;
-  for (; j + F32_LANES <= n; j += F32_LANES) lanes_add_to(&acc->f + j, row_term(row, near, j));
-  if (j < n) lanes_add_part_to(&acc->f + j, row_part(row, near, j, n - j), n - j);
-}
-
-#define ROWS_FOUR(k, TERM, ...)                                                        \
-  (((TERM(row[k], __VA_ARGS__) + TERM(row[(k) + 1], __VA_ARGS__)) +                    \
-    TERM(row[(k) + 2], __VA_ARGS__)) +                                                 \
-   TERM(row[(k) + 3], __VA_ARGS__))
-#define ROWS_EIGHT(TERM, ...) (ROWS_FOUR(0, TERM, __VA_ARGS__) + ROWS_FOUR(4, TERM, __VA_ARGS__))
-ROWS_INLINE void rows_at_once(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, bool asked,
-                              const float *near, cpu_acc *acc) {
-  const rows_asked ask = rows_ask(stride_bytes, n);
-  const float *row[ROWS_TREE];
-  int64_t r = 0;
-  for (; r + ROWS_TREE <= rows; r += ROWS_TREE) {
-    for (int k = 0; k < ROWS_TREE; ++k) row[k] = ROW(float, r + k);
-    uintptr_t next = (uintptr_t)row[0] + (uintptr_t)ask.ahead;
-    int64_t j = 0;
-    for (; j + F32_LANES <= n; j += F32_LANES) {
-      if (asked) rows_ask_at(&ask, &next);
-      lanes_add_to(&acc->f + j, ROWS_EIGHT(row_term, near, j));
-    }
-    if (j < n) lanes_add_part_to(&acc->f + j, ROWS_EIGHT(row_part, near, j, n - j), n - j);
+/* Of a group, which may be the last and shorter. */
+ROWS_INLINE vf group_term(const float *const *row, int count, const float *near, int64_t j, int64_t m) {
+  vf v = row_term(row[0], near, j, m);
+  if (count < ROWS_GROUP) {
+    for (int k = 1; k < count; ++k) v += row_term(row[k], near, j, m);
+    return v;
   }
-  for (; r < rows; ++r) rows_single(ROW(float, r), n, near, acc);
+  vf w = row_term(row[ROWS_CHAIN], near, j, m);
+  for (int k = 1; k < ROWS_CHAIN; ++k) {
+    v += row_term(row[k], near, j, m);
+    w += row_term(row[ROWS_CHAIN + k], near, j, m);
+  }
+  return v + w;
+}
+
+/* Where a group stands in its sum in floats. */
+typedef struct group_place {
+  float *sums;
+  bool first, last;
+} group_place;
+
+ROWS_INLINE void group_into(const group_place *to, const float *const *row, int count, const float *near,
+                            int64_t j, int64_t m, cpu_acc *acc) {
+  vf v = group_term(row, count, near, j, m);
+  if (!to->first) v += vf_load(to->sums + j);
+  if (to->last)
+    rows_widen(&acc->f + j, v, m);
+  else
+    vf_store(to->sums + j, v);
+}
+ROWS_INLINE void rows_group(const group_place *to, const void *x, int64_t stride_bytes, int count, int64_t n,
+                            bool asked, const float *near, cpu_acc *acc) {
+  const rows_asked ask = rows_ask(ROWS_GROUP, stride_bytes, n);
+  const float *row[ROWS_GROUP];
+  for (int k = 0; k < count; ++k) row[k] = ROW(float, k);
+  uintptr_t next = (uintptr_t)x + (uintptr_t)ask.ahead;
+  int64_t j = 0;
+  for (; j + F32_LANES <= n; j += F32_LANES) {
+    if (asked) rows_ask_at(ROWS_GROUP, &ask, &next);
+    group_into(to, row, count, near, j, F32_LANES, acc);
+  }
+  if (j < n) group_into(to, row, count, near, j, n - j, acc);
+}
+
+/* The sums in floats stand where the columns do within a page: a store a little ahead of the loads, by the lower 12 bits of
+ * its address, holds these up (by a third). */
+ROWS_INLINE float *sums_beside(float *room, const void *x) {
+  return room + ((uintptr_t)x - (uintptr_t)room) % PAGE_BYTES / CPU_LINE * (CPU_LINE / sizeof(float));
+}
+ROWS_INLINE void rows_at_once(const void *x, int64_t stride_bytes, int64_t rows, int64_t n, cpu_rows_read read,
+                              const float *near, cpu_acc *acc) {
+  float room[CPU_FOLD_WIDE + F32_LANES + PAGE_FLOATS] __attribute__((aligned(CPU_LINE)));
+  group_place to = {.sums = sums_beside(room, x)};
+  for (int64_t r = 0, group = 0; r < rows; r += ROWS_GROUP, ++group) {
+    const char *at = (const char *)x + r * stride_bytes;
+    if (read == CPU_ROWS_BEGUN)
+      for (int k = 0; k < ROWS_GROUP * ROWS_BEGINNING; ++k)
+        __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)((ROWS_GROUP + k % ROWS_GROUP) * stride_bytes +
+                                                                      k / ROWS_GROUP * CPU_LINE)), 0, 2);
+    to.first = group % ROWS_GROUPS == 0;
+    to.last = group % ROWS_GROUPS == ROWS_GROUPS - 1 || r + ROWS_GROUP >= rows;
+    if (r + ROWS_GROUP <= rows)
+      rows_group(&to, at, stride_bytes, ROWS_GROUP, n, read == CPU_ROWS_ASKED, near, acc);
+    else
+      rows_group(&to, at, stride_bytes, (int)(rows - r), n, false, near, acc);
+  }
 }
 
 /* sums = the first row, or += a later one. One loop with the last, shorter vector in it: with a loop of whole vectors
  * alone, which asks for lines faster, rows of 1 KiB came at half the rate (15 instead of 28 GB/s). */
 ROWS_INLINE void rows_chain(float *sums, const float *row, int64_t n, bool first, const float *near) {
   for (int64_t j = 0; j < n; j += F32_LANES) {
-    vf v = j + F32_LANES <= n ? row_term(row, near, j) : row_part(row, near, j, n - j);
+    vf v = row_term(row, near, j, n - j < F32_LANES ? n - j : F32_LANES);
     if (!first) v += vf_load(sums + j);
     vf_store(sums + j, v);
   }
 }
+/* A group's two chains, or the one of a shorter group, joined; after the last of a sum into acc. */
+ROWS_INLINE void rows_join(float (*sums)[CPU_FOLD_WIDE + F32_LANES], bool pair, bool first, bool last, int64_t n,
+                           cpu_acc *acc) {
+  for (int64_t j = 0; j < n; j += F32_LANES) {
+    vf v = vf_load(sums[0] + j);
+    if (pair) v += vf_load(sums[1] + j);
+    if (!first) v += vf_load(sums[2] + j);
+    if (last)
+      rows_widen(&acc->f + j, v, n - j < F32_LANES ? n - j : F32_LANES);
+    else
+      vf_store(sums[2] + j, v);
+  }
+}
 ROWS_INLINE void rows_in_order(const void *x, int64_t stride_bytes, int64_t rows, int64_t n,
                                const float *near, cpu_acc *acc) {
-  float sums[2][CPU_FOLD_WIDE] __attribute__((aligned(CPU_LINE)));
-  int64_t r = 0;
-  for (; r + ROWS_TREE <= rows; r += ROWS_TREE) {
-    for (int half = 0; half < 2; ++half) {
-      const int64_t first = r + half * ROWS_CHAIN;
-      rows_chain(sums[half], ROW(float, first), n, true, near);
-      for (int k = 1; k < ROWS_CHAIN; ++k) rows_chain(sums[half], ROW(float, first + k), n, false, near);
-    }
-    int64_t j = 0;
-    for (; j + F32_LANES <= n; j += F32_LANES)
-      lanes_add_to(&acc->f + j, vf_load(sums[0] + j) + vf_load(sums[1] + j));
-    if (j < n) lanes_add_part_to(&acc->f + j, vf_load(sums[0] + j) + vf_load(sums[1] + j), n - j);
+  float sums[3][CPU_FOLD_WIDE + F32_LANES] __attribute__((aligned(CPU_LINE)));
+  for (int64_t r = 0, group = 0; r < rows; r += ROWS_GROUP, ++group) {
+    const int64_t count = rows - r < ROWS_GROUP ? rows - r : ROWS_GROUP;
+    const bool pair = count == ROWS_GROUP;
+    for (int64_t k = 0; k < count; ++k)
+      rows_chain(sums[pair ? k / ROWS_CHAIN : 0], ROW(float, r + k), n, k == 0 || (pair && k == ROWS_CHAIN), near);
+    rows_join(sums, pair, group % ROWS_GROUPS == 0,
+              group % ROWS_GROUPS == ROWS_GROUPS - 1 || r + ROWS_GROUP >= rows, n, acc);
   }
-  for (; r < rows; ++r) rows_single(ROW(float, r), n, near, acc);
 }
 
 #define ROWS_SUM(name, HOW)                                                                \
@@ -189,10 +243,12 @@ ROWS_INLINE void rows_in_order(const void *x, int64_t stride_bytes, int64_t rows
                              const double *centres, cpu_acc *acc) {                        \
     HOW(NULL);                                                                             \
   }
-#define AT_ONCE(near)  rows_at_once(x, stride_bytes, rows, n, false, near, acc)
-#define ASKED(near)    rows_at_once(x, stride_bytes, rows, n, true, near, acc)
+#define AT_ONCE(near)  rows_at_once(x, stride_bytes, rows, n, CPU_ROWS_AT_ONCE, near, acc)
+#define BEGUN(near)    rows_at_once(x, stride_bytes, rows, n, CPU_ROWS_BEGUN, near, acc)
+#define ASKED(near)    rows_at_once(x, stride_bytes, rows, n, CPU_ROWS_ASKED, near, acc)
 #define IN_ORDER(near) rows_in_order(x, stride_bytes, rows, n, near, acc)
 ROWS_SUM(rows, AT_ONCE)
+ROWS_SUM(begun, BEGUN)
 ROWS_SUM(asked, ASKED)
 ROWS_SUM(in_order, IN_ORDER)
 
@@ -228,6 +284,7 @@ static void centres_f32(const double *centres, int64_t rows, int64_t n, float *n
     HOW(near);                                                                                 \
   }
 ROWS_SQUARES(rows, AT_ONCE)
+ROWS_SQUARES(begun, BEGUN)
 ROWS_SQUARES(asked, ASKED)
 ROWS_SQUARES(in_order, IN_ORDER)
 
@@ -289,13 +346,13 @@ ROWS_INLINE void best_row(float *best, const float *row, int64_t j, int64_t n, b
 /* Whole vectors of eight rows; how many columns those are. */
 ROWS_INLINE int64_t best_eight(float *best, const void *x, int64_t stride_bytes, int64_t n, bool asked,
                                bool largest) {
-  const rows_asked ask = rows_ask(stride_bytes, n);
+  const rows_asked ask = rows_ask(ROWS_TREE, stride_bytes, n);
   const float *row[ROWS_TREE];
   uintptr_t next = (uintptr_t)x + (uintptr_t)ask.ahead;
   int64_t j = 0;
   for (int k = 0; k < ROWS_TREE; ++k) row[k] = ROW(float, k);
   for (; j + F32_LANES <= n; j += F32_LANES) {
-    if (asked) rows_ask_at(&ask, &next);
+    if (asked) rows_ask_at(ROWS_TREE, &ask, &next);
     best_rows(best, row, ROWS_TREE, j, largest);
   }
   return j;
@@ -390,6 +447,10 @@ static const cpu_fold_rows_fn row_folds[CPU_DTYPES][CPU_REDUCTIONS] = TABLE(rows
 cpu_fold_fn CPU_FN(cpu_fold)(uint32_t reduction, tn_dtype dtype) { return folds[dtype][reduction]; }
 cpu_fold_rows_fn CPU_FN(cpu_fold_rows)(uint32_t reduction, tn_dtype dtype, cpu_rows_read read) {
   static const cpu_fold_rows_fn far[][CPU_REDUCTIONS] = {
+      [CPU_ROWS_BEGUN] = {[CPU_SUM] = begun_sum_f32,
+                          [CPU_MAX] = asked_max_f32,
+                          [CPU_MIN] = asked_min_f32,
+                          [CPU_SQUARES] = begun_squares_f32},
       [CPU_ROWS_ASKED] = {[CPU_SUM] = asked_sum_f32,
                           [CPU_MAX] = asked_max_f32,
                           [CPU_MIN] = asked_min_f32,
