@@ -45,10 +45,11 @@ static bool run_region(record *r) {
   return tni_parallel_set_threads(CHUNKS) == TN_OK && tni_parallel_for(50, 10, note, r) == TN_OK &&
          is_whole(r);
 }
-/* The caller runs what nobody else begins, so on a busy machine that may take several regions. */
+/* The caller runs what nobody else begins, so on a busy machine that may take many regions of 5 ms: its sleeps end before
+ * threads that are new get their first turn. */
 static bool others_help(void) {
   record r;
-  for (int k = 0; k < 200; ++k) {
+  for (int k = 0; k < 4000; ++k) {
     if (!run_region(&r)) return false;
     for (int i = 0; i < CHUNKS; ++i)
       if (!pthread_equal(r.threads[i], pthread_self())) return true;
