@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <tenon/kit/philox.h>
+
 #include "plugins/backend-cpu/per-isa/gemm_rows.inc"
 #include "plugins/backend-cpu/per-isa/math.h"
 #include "plugins/backend-cpu/per-isa/per_isa.h"
@@ -106,8 +108,8 @@ static const double f64_most[2 * CPU_TILE] = {TILE_4(INFINITY), TILE_4(-INFINITY
 static const int32_t f32_kept[2 * CPU_TILE] = {TILE_4(-1)};
 static const int64_t f64_kept[2 * CPU_TILE] = {TILE_4(-1)};
 
-/* Which of CPU_TILE weights dropout keeps: one Philox counter a weight, as bernoulli_ draws them (kit/philox.h; its
- * subsequence is 0). Ten rounds over words of all weights: 32-bit lanes do many at a time. */
+/* Which of CPU_TILE weights dropout keeps: one Philox counter a weight, as bernoulli_ draws them (its subsequence is 0).
+ * Ten rounds over words of all weights: 32-bit lanes do many at a time. */
 static void keep(uint8_t *kept, const cpu_dropout *d, uint64_t first) {
   uint32_t c0[CPU_TILE], c1[CPU_TILE], c2[CPU_TILE] = {0}, c3[CPU_TILE] = {0};
   uint32_t k0 = (uint32_t)d->seed, k1 = (uint32_t)(d->seed >> 32);
@@ -116,14 +118,8 @@ static void keep(uint8_t *kept, const cpu_dropout *d, uint64_t first) {
     c0[j] = (uint32_t)counter;
     c1[j] = (uint32_t)(counter >> 32);
   }
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-    for (int j = 0; j < CPU_TILE; ++j) {
-      const uint64_t p0 = (uint64_t)0xD2511F53u * c0[j], p1 = (uint64_t)0xCD9E8D57u * c2[j];
-      c0[j] = (uint32_t)(p1 >> 32) ^ c1[j] ^ k0;
-      c2[j] = (uint32_t)(p0 >> 32) ^ c3[j] ^ k1;
-      c1[j] = (uint32_t)p1;
-      c3[j] = (uint32_t)p0;
-    }
+  for (int round = 0; round < 10; ++round, k0 += TN_PHILOX_KEY_0, k1 += TN_PHILOX_KEY_1)
+    for (int j = 0; j < CPU_TILE; ++j) tn_philox_round(&c0[j], &c1[j], &c2[j], &c3[j], k0, k1);
   for (int j = 0; j < CPU_TILE; ++j) kept[j] = ((uint64_t)c0[j] << 32 | c1[j]) >> 11 < d->kept;
 }
 

@@ -17,21 +17,25 @@ typedef struct tn_philox {
   uint32_t word[4];
 } tn_philox;
 
+/* What the two words of the key grow by from one round to the next. */
+#define TN_PHILOX_KEY_0 0x9E3779B9u
+#define TN_PHILOX_KEY_1 0xBB67AE85u
+
+/* One round on four words, wherever they stand: in a loop over arrays of each, compilers do many counters at a time. */
+static inline void tn_philox_round(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0,
+                                   uint32_t k1) {
+  const uint64_t p0 = (uint64_t)0xD2511F53u * *c0, p1 = (uint64_t)0xCD9E8D57u * *c2;
+  *c0 = (uint32_t)(p1 >> 32) ^ *c1 ^ k0;
+  *c2 = (uint32_t)(p0 >> 32) ^ *c3 ^ k1;
+  *c1 = (uint32_t)p1;
+  *c3 = (uint32_t)p0;
+}
+
 /* The ten rounds on raw counter and key words. */
 static inline tn_philox tn_philox_rounds(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0,
                                          uint32_t k1) {
-  for (int round = 0; round < 10; round++) {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-    uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-    uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-    uint32_t n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-    c1 = (uint32_t)p1;
-    c3 = (uint32_t)p0;
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
+  for (int round = 0; round < 10; round++, k0 += TN_PHILOX_KEY_0, k1 += TN_PHILOX_KEY_1)
+    tn_philox_round(&c0, &c1, &c2, &c3, k0, k1);
   tn_philox result = {{c0, c1, c2, c3}};
   return result;
 }
