@@ -50,8 +50,10 @@ TN_BODY(logsumexp) {
   tn_tensor *self = args[0].u.t, *t[N] = {NULL};
   bool keepdim = args[2].u.i, whole = tn_tensor_dtype(self) < TN_FLOAT16;
   tn_status status;
-  TNI_STEP(tn_to_dtype(self, whole ? tn_default_dtype() : tn_tensor_dtype(self), false, false, 0, &t[SELF]));
-  self = t[SELF];
+  if (whole) {
+    TNI_STEP(tn_to_dtype(self, tn_default_dtype(), false, false, 0, &t[SELF]));
+    self = t[SELF];
+  }
   if (tn_tensor_numel(self) == 0) {
     status = logsumexp_of_nothing(self, &args[1], keepdim, out);
     goto done;
