@@ -65,6 +65,13 @@ TN_KIT_OP(op_relu, "relu");
 TN_LOOP_END
 static tn_status by_name(tn_tensor *x, tn_tensor **out) { return TN_KIT_CALL(&op_relu, out, tn_value_tensor(x)); }
 
+/* Two rounds of Philox. */
+static uint32_t drawn(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+  tn_philox_round(&c0, &c1, &c2, &c3, 1, 2);
+  tn_philox_round(&c0, &c1, &c2, &c3, 1 + TN_PHILOX_KEY_0, 2 + TN_PHILOX_KEY_1);
+  return c0;
+}
+
 static tn_status relu(tn_call *call, const tn_value *args, tn_value *out) {
   (void)call, (void)args, (void)out;
   TN_TRY(sizes(1, 2));
@@ -72,7 +79,7 @@ static tn_status relu(tn_call *call, const tn_value *args, tn_value *out) {
       loop3(NULL, NULL, NULL, 0);
   loop_by_hand(NULL, NULL, NULL, 0);
   if (args[0].kind == TN_VAL_NONE) TN_TRY(by_name(NULL, NULL));
-  return unrolled(NULL) + n_dtypes[0] + (int64_t)masks[0] + header[0] ? TN_DECLINED : TN_OK;
+  return unrolled(NULL) + drawn(1, 2, 3, 4) + n_dtypes[0] + (int64_t)masks[0] + header[0] ? TN_DECLINED : TN_OK;
 }
 
 static const tn_kernel_def kernels[] = {TN_KERNEL("every", "relu", relu, TN_DTYPE_BIT(TN_FLOAT32))};
