@@ -11,6 +11,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+HELD = re.compile(r"^\S+ \.\.\. ok( \([\d.]+ s\))?$")
 
 
 def counts_of(case):
@@ -22,6 +23,11 @@ def counts_of(case):
     elif not lines and case.get("status") == "run":
         passed = 1
     return passed, failed, output
+
+
+def words_of(output):
+    """The end of what a program said, without the lines of tests that held."""
+    return [line for line in output.splitlines() if not HELD.match(line)][-80:]
 
 
 def main():
@@ -38,7 +44,7 @@ def main():
         seconds = float(case.get("time") or 0)
         print(f"  {case.get('name')}: {passed} passed, {failed} failed, {seconds:.1f} s")
         if failed:
-            print("\n".join("    " + line for line in output.splitlines()[-80:]))
+            print("\n".join("    " + line for line in words_of(output)))
     if total_passed + total_failed == 0:
         print("CTest ran no test")
         return 1

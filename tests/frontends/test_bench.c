@@ -127,8 +127,7 @@ static double floors(const char *first, const char *second) {
 
 /* What does more takes longer: by how much is the machine's affair. */
 TN_TEST(frontends_bench, the_least_of_a_call_grows_with_what_the_call_has_to_do) {
-  TN_CHECK(floors("add_1_nograd", "add_1_grad") > 1.0);
-  TN_CHECK(floors("add_1_nograd", "mm_16x16") > 2.0);
+  TN_CHECK(floors("add_1_nograd", "mm_16x16") > 1.0); /* 8,192 operations more */
   TN_CHECK(floors("mul_backward", "chain_backward") > 10.0); /* one node; a thousand */
   TN_CHECK(floors("add_1_nograd", "devices") > 1000.0);
   char *line = output("bench dispatch --case add_1_nograd --json");

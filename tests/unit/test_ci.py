@@ -96,6 +96,13 @@ def test_totals_count_crashes():
     assert ctest_totals.counts_of(case(script))[:2] == (1, 0)
 
 
+def test_totals_show_the_test_that_failed():
+    held = "".join(f"unit.test_{i} ... ok (0.001 s)\n" for i in range(200))
+    said = "unit.x ... x.c:3: in unit.x: a is false\nFAILED (0.1 s)\n"
+    assert ctest_totals.words_of(said + held + "200 passed, 1 failed\n") == [
+        "unit.x ... x.c:3: in unit.x: a is false", "FAILED (0.1 s)", "200 passed, 1 failed"]
+
+
 def main():
     tests = [(name, value) for name, value in sorted(globals().items()) if name.startswith("test_")]
     for name, test in tests:
