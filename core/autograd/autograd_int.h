@@ -282,7 +282,7 @@ static inline tn_status tni_saved_check(const tn_tensor *kept, uint32_t version)
 }
 /* kept with history `edge` for a recorded backward; owned. */
 tn_status tni_saved_with_history(tn_tensor *kept, tni_edge edge, tn_tensor **out_tensor);
-/* Bytes behind a value (list entries, string), 8-aligned; and the copy of the value with those at *pool. */
+/* Bytes behind a value (list entries, string, complex number), 8-aligned; and the copy of the value with those at *pool. */
 size_t tni_value_payload(const tn_value *v);
 tn_value tni_value_copy(const tn_value *v, char **pool);
 

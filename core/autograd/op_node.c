@@ -38,7 +38,7 @@ typedef struct extra {
   size_t payload;
 } extra;
 
-/* Of values that are more than a tn_value: descriptions of tensors, lists, strings. */
+/* Of values that are more than a tn_value: descriptions of tensors, lists, strings, complex numbers. */
 static __attribute__((noinline)) extra extra_of_values(const tn_value *args, uint64_t values) {
   extra e = {0, 0};
   for (uint64_t m = values; m; m &= m - 1) {
@@ -54,6 +54,14 @@ static __attribute__((noinline)) extra extra_of_values(const tn_value *args, uin
     }
   }
   return e;
+}
+
+/* Complex numbers lie behind a pointer of the caller's, other numbers in the value: the schema does not tell which. */
+static inline uint64_t complex_among(const tn_value *args, uint64_t values) {
+  uint64_t found = 0;
+  for (uint64_t m = values; m; m &= m - 1)
+    if (TNI_UNLIKELY(args[__builtin_ctzll(m)].kind == TN_VAL_COMPLEX)) found |= m & -m;
+  return found;
 }
 
 /* Of lists of tensors that are kept. */
@@ -248,7 +256,7 @@ static inline __attribute__((always_inline)) tn_status node_build(const tn_op *o
                                                                   tni_node **out_node) {
   const tn_grad_def *def = op->grad;
   const tn_saves need = needed(def, requiring);
-  const uint64_t bulky = need.values & ~op->plain_args;
+  const uint64_t bulky = (need.values & ~op->plain_args) | complex_among(args, need.values & op->plain_args);
   uint32_t n_edges = def->n_inputs;
   if (lists) TN_TRY(count_edges(op, args, &n_edges));
   extra more = {0, 0};
@@ -277,7 +285,7 @@ static inline __attribute__((always_inline)) tn_status node_build(const tn_op *o
     tni_node_release(node);
     return status;
   }
-  for (uint64_t m = need.values & op->plain_args; m; m &= m - 1) {
+  for (uint64_t m = need.values & ~bulky; m; m &= m - 1) {
     const unsigned i = (unsigned)__builtin_ctzll(m);
     saved_next(n, TNI_SAVED_VALUE, i)->value = args[i];
   }

@@ -58,19 +58,40 @@ static size_t entry_bytes(const tn_value *v) {
   }
 }
 
+/* What u.p leads to, entries that lead on left out. */
+static size_t bytes_behind(const tn_value *v) {
+  switch (v->kind) {
+    case TN_VAL_STRING: return (size_t)v->count + 1;
+    case TN_VAL_COMPLEX: return 2 * sizeof(double);
+    case TN_VAL_LIST: return v->count * entry_bytes(v);
+    default: return 0;
+  }
+}
+
+static inline size_t eights(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
+
+static inline bool is_scalar_list(const tn_value *v) { return v->kind == TN_VAL_LIST && v->elem == TN_VAL_SCALAR; }
+
 size_t tni_value_payload(const tn_value *v) {
-  if (v->kind == TN_VAL_STRING) return ((size_t)v->count + 8) & ~(size_t)7;
-  if (v->kind != TN_VAL_LIST) return 0;
-  return (v->count * entry_bytes(v) + 7) & ~(size_t)7;
+  size_t bytes = eights(bytes_behind(v));
+  const tn_value *scalars = v->u.p;
+  for (uint32_t i = 0; is_scalar_list(v) && i < v->count; ++i) bytes += eights(bytes_behind(&scalars[i]));
+  return bytes;
+}
+
+/* v, with what lies behind it moved to *pool. */
+static void move_behind(tn_value *v, char **pool) {
+  size_t bytes = bytes_behind(v);
+  if (!bytes) return;
+  memcpy(*pool, v->u.p, bytes);
+  v->u.p = *pool;
+  *pool += eights(bytes);
 }
 
 tn_value tni_value_copy(const tn_value *v, char **pool) {
   tn_value copy = *v;
-  size_t bytes = tni_value_payload(v);
-  if (!bytes) return copy;
-  size_t used = v->kind == TN_VAL_STRING ? (size_t)v->count + 1 : v->count * entry_bytes(v);
-  memcpy(*pool, v->u.p, used);
-  copy.u.p = *pool;
-  *pool += bytes;
+  move_behind(&copy, pool);
+  tn_value *scalars = (tn_value *)(uintptr_t)copy.u.p;
+  for (uint32_t i = 0; is_scalar_list(v) && i < v->count; ++i) move_behind(&scalars[i], pool);
   return copy;
 }

@@ -171,3 +171,22 @@ TN_TEST(autograd_record, in_place_form_of_a_body) {
   VALUES(grad_one(total(h), x, false), 54, 36);
   close_scope(scope);
 }
+
+/* Who records a call keeps no pointer into what the caller has: its numbers may lie on a stack. */
+TN_TEST(autograd_record, numbers_of_two_parts_are_copied_alone_and_in_lists) {
+  double one[] = {1, 2}, other[] = {3, 4};
+  tn_value number = {.u = {.p = one}, .kind = TN_VAL_COMPLEX};
+  tn_value entries[] = {{.u = {.p = other}, .kind = TN_VAL_COMPLEX}, tn_value_int(7)};
+  tn_value list = {.u = {.p = entries}, .kind = TN_VAL_LIST, .elem = TN_VAL_SCALAR, .count = 2};
+  TN_CHECK_INT(tni_value_payload(&number), sizeof one);
+  TN_CHECK_INT(tni_value_payload(&list), sizeof entries + sizeof other);
+  _Alignas(8) char room[sizeof one + sizeof entries + sizeof other], *pool = room;
+  tn_value kept = tni_value_copy(&number, &pool), kept_list = tni_value_copy(&list, &pool);
+  TN_CHECK_INT(pool - room, sizeof room);
+  one[1] = other[1] = 0;
+  entries[1] = tn_value_int(0);
+  const tn_value *in_list = kept_list.u.p;
+  TN_CHECK(kept.u.floats[1] == 2);
+  TN_CHECK(in_list[0].u.floats[1] == 4);
+  TN_CHECK_INT(in_list[1].u.i, 7);
+}
